@@ -25,6 +25,7 @@ pub(crate) const KIND_DATABASE_KEY: u8 = 23;
 pub(crate) const KIND_CERTIFICATE: u8 = 24;
 pub(crate) const KIND_ENDPOINT: u8 = 25;
 pub(crate) const KIND_GROUP: u8 = 26;
+pub(crate) const KIND_EVENT_SESSION: u8 = 27;
 pub(crate) const KIND_MARK: u8 = 30;
 
 const FORM_INLINE: u8 = 0;

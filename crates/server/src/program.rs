@@ -566,6 +566,7 @@ fn work(instance: &Instance, stopped: &(Mutex<bool>, Condvar), role: Role) {
         }
         if matches!(role, Role::Everything) {
             instance.log.write_counts();
+            instance.events.dispatch(instance.now_utc());
             freed.look(instance.env().clock.monotonic());
         }
         let mut is_stopped = stopped.0.lock();

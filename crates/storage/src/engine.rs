@@ -5,7 +5,7 @@ use crate::buffer::{Pool, thread_io};
 use crate::coordinator::{Claims, Directory};
 use crate::database::{Database, LOG_BYTES_WANTED};
 use crate::error::Result;
-use crate::lock::{LockManager, Owner};
+use crate::lock::{DeadlockWatch, LockManager, Owner};
 use crate::log::{LogFlusher, LogShared, LogWriterSignal};
 use crate::sync::{Mutex, RwLock};
 use daruma_base::{DatabaseId, Disk, Env, WaitRegistry};
@@ -94,6 +94,11 @@ impl Engine {
 
     pub(crate) fn pool(&self) -> &Pool {
         &self.pool
+    }
+
+    /// Names who is told of deadlocks, on the thread of the victim, before anybody on the cycle goes on. Once.
+    pub fn watch_deadlocks(&self, watch: DeadlockWatch) {
+        self.locks.watch_deadlocks(watch);
     }
 
     pub(crate) fn lock_manager(&self) -> &LockManager {

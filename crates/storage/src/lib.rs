@@ -77,7 +77,7 @@ pub use engine::{Engine, EngineConfig};
 pub use epoch::{EPOCHS_MAX, Epoch, Epochs};
 pub use error::{Result, StorageError, is_full};
 pub use follow::{Secondary, StandingPin};
-pub use lock::Owner;
+pub use lock::{Deadlock, DeadlockOwner, DeadlockWatch, Owner};
 pub use log::rebuild::{LogSection, Stop};
 pub use log::{
     BlockError, CommitPoint, DelayedStats, Fed, FeedBlock, FeedLimit, LogFeed, LogFlusher, LogHold,

@@ -20,8 +20,8 @@ use crate::tree::{CountedKey, Tree};
 use daruma_base::{CancelFlag, Clock, DatabaseId, FastHash, TxnId, WaitKind, WaitRegistry};
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 const SHARDS: usize = 32;
@@ -47,6 +47,10 @@ pub struct Owner {
     /// Log written by the current transaction: the cost of choosing it as victim.
     pub(crate) log_bytes: AtomicU64,
     victim: AtomicBool,
+    /// Owners of the deadlock that it was chosen to end.
+    cycle: Mutex<Vec<DeadlockOwner>>,
+    /// When its wait began, in ns of the clock.
+    waits_since_ns: AtomicU64,
     woken: Mutex<bool>,
     wake: Condvar,
     held: Mutex<Vec<LockKey>>,
@@ -66,6 +70,8 @@ impl Owner {
             deadlock_priority: AtomicI64::new(0),
             log_bytes: AtomicU64::new(0),
             victim: AtomicBool::new(false),
+            cycle: Mutex::default(),
+            waits_since_ns: AtomicU64::new(0),
             woken: Mutex::new(false),
             wake: Condvar::new(),
             held: Mutex::default(),
@@ -73,6 +79,16 @@ impl Owner {
             has_turn: AtomicBool::new(false),
             read_locks: Mutex::default(),
         })
+    }
+
+    fn in_deadlock(&self, now: Duration) -> DeadlockOwner {
+        let since = Duration::from_nanos(self.waits_since_ns.load(Ordering::Relaxed));
+        DeadlockOwner {
+            id: self.id,
+            priority: self.deadlock_priority.load(Ordering::Relaxed),
+            log_bytes: self.log_bytes.load(Ordering::Relaxed),
+            waited: now.saturating_sub(since),
+        }
     }
 
     fn wake(&self) {
@@ -164,6 +180,29 @@ pub struct LockManager {
     tickets: AtomicU64,
     waits: Arc<WaitRegistry>,
     clock: Arc<dyn Clock>,
+    on_deadlock: OnceLock<DeadlockWatch>,
+}
+
+/// Who is told of deadlocks: on the thread of the victim, while all owners still wait and hold what they hold.
+pub type DeadlockWatch = Box<dyn Fn(&Deadlock) + Send + Sync>;
+
+/// A deadlock that was found.
+#[derive(Clone, Debug)]
+pub struct Deadlock {
+    /// Id of the owner that gives way.
+    pub victim: u64,
+    /// All owners on the cycle.
+    pub owners: Vec<DeadlockOwner>,
+}
+
+/// One of the owners that wait for each other.
+#[derive(Clone, Debug)]
+pub struct DeadlockOwner {
+    pub id: u64,
+    pub priority: i64,
+    /// Log of its transaction.
+    pub log_bytes: u64,
+    pub waited: Duration,
 }
 
 /// May `a` be granted beside `b` held by someone else? (SQL Server's matrix for these modes.)
@@ -294,6 +333,7 @@ impl LockManager {
             tickets: AtomicU64::new(1),
             waits,
             clock,
+            on_deadlock: OnceLock::new(),
         }
     }
 
@@ -380,6 +420,8 @@ impl LockManager {
         start: Duration,
     ) -> Result<()> {
         owner.victim.store(false, Ordering::Release);
+        let since_ns = u64::try_from(start.as_nanos()).unwrap_or(u64::MAX);
+        owner.waits_since_ns.store(since_ns, Ordering::Relaxed);
         let timeout = owner.lock_timeout_ms.load(Ordering::Relaxed);
         let mut suspected: Option<Suspicion> = None;
         let outcome = loop {
@@ -405,6 +447,7 @@ impl LockManager {
             }
             let closes = self.closes_cycle(owner, ticket, (look, blockers), &mut suspected);
             if owner.victim.swap(false, Ordering::AcqRel) || closes {
+                self.tell_deadlock(owner);
                 break Err(StorageError::Deadlock {
                     wait: wait_kind(mode),
                 });
@@ -426,6 +469,20 @@ impl LockManager {
         self.forget(owner);
         self.leave(key, ticket);
         outcome
+    }
+
+    /// Tells who watches of the deadlock that `owner` ends, before anybody on it goes on.
+    fn tell_deadlock(&self, owner: &Owner) {
+        let owners = std::mem::take(&mut *owner.cycle.lock());
+        if let Some(watch) = self.on_deadlock.get() {
+            let victim = owner.id;
+            watch(&Deadlock { victim, owners });
+        }
+    }
+
+    /// Names who is told of deadlocks. Once.
+    pub(crate) fn watch_deadlocks(&self, watch: DeadlockWatch) {
+        let _first = self.on_deadlock.set(watch);
     }
 
     /// A waiter gives up: those behind it may go.
@@ -500,9 +557,11 @@ impl LockManager {
                 u64::MAX - o.id,
             )
         };
-        let Some(victim) = cycle.into_iter().min_by_key(cost) else {
+        let Some(victim) = cycle.iter().min_by_key(|o| cost(o)).cloned() else {
             return false;
         };
+        let now = self.clock.monotonic();
+        *victim.cycle.lock() = cycle.iter().map(|o| o.in_deadlock(now)).collect();
         if victim.id == owner.id {
             return true;
         }

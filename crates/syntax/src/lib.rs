@@ -14,7 +14,7 @@ pub use error::SyntaxError;
 pub use lexer::BATCH_BYTES_MAX;
 pub use parser::{
     NESTING_MAX, ParseOptions, TREE_HEIGHT_MAX, named_objects, parse_batch, parse_batch_within,
-    parse_condition, parse_expression, parse_object_name, parse_parameter_definitions, parse_type,
-    takes_next_value,
+    parse_condition, parse_event_predicate, parse_expression, parse_object_name,
+    parse_parameter_definitions, parse_type, takes_next_value,
 };
 pub use printer::print_batch;

@@ -183,6 +183,12 @@ const WORDS: &[&str] = &[
     "group",
     "replica",
     "endpoint",
+    "event",
+    "session",
+    "target",
+    "action",
+    "where",
+    "server",
     "state",
     "started",
     "waitfor",
@@ -219,6 +225,7 @@ proptest! {
         verb in prop::sample::select(&[
             "select a from t ", "create table t (a int ", "alter table t ", "create proc p as ", "merge t using u on 1=1 when ",
             "alter database x set ", "backup database x to disk = 'a' with ", "select 1 where ", "exec p ", "create index i on t ",
+            "create event session s on server add event e ", "alter event session s on server ",
         ][..]),
         words in prop::collection::vec(prop::sample::select(WORDS), 0..12),
     ) {

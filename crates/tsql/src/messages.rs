@@ -3381,6 +3381,116 @@ const MESSAGES: &[Message] = &[
         16,
         "The availability group listener (network name) with Windows Server Failover Clustering resource ID '%s', DNS name '%s', port %d failed to start with a permanent error: %d. Verify port numbers, DNS names and other related network configuration, then retry the operation.",
     ),
+    m(25601, 17, "The extended event engine is out of memory."),
+    m(
+        25623,
+        16,
+        "The %S_MSG name, \"%.*ls\", is invalid, or the object could not be found",
+    ),
+    m(
+        25625,
+        16,
+        "The %S_MSG, \"%.*ls\", already exists in the event session. Object cannot be added to the event session.",
+    ),
+    m(
+        25629,
+        16,
+        "For %S_MSG, \"%.*ls\", the customizable attribute, \"%ls\", does not exist.",
+    ),
+    m(
+        25631,
+        16,
+        "The %S_MSG, \"%.*ls\", already exists.  Choose a unique name for the event session.",
+    ),
+    m(
+        25632,
+        16,
+        "The specified buffer size is less than the minimum size.",
+    ),
+    m(
+        25633,
+        16,
+        "The buffer size specified exceeds the maximum size.",
+    ),
+    m(
+        25640,
+        16,
+        "Maximum event size is smaller than configured event session memory. Specify a larger value for maximum event size, or specify 0.",
+    ),
+    m(
+        25641,
+        16,
+        "For %S_MSG, \"%.*ls\", the parameter \"%ls\" passed is invalid.  %ls",
+    ),
+    m(
+        25642,
+        16,
+        "Mandatory customizable attributes are missing for %S_MSG, \"%.*ls\".",
+    ),
+    m(
+        25650,
+        16,
+        "For %S_MSG, \"%.*ls\" the customizable attribute, \"%ls\", was specified multiple times.",
+    ),
+    m(
+        25651,
+        16,
+        "For %S_MSG, \"%.*ls\", the value specified for customizable attribute, \"%ls\", did not match the expected type, \"%ls\".",
+    ),
+    m(
+        25653,
+        16,
+        "The %S_MSG, \"%.*ls\", does not exist in the event session. Object cannot be dropped from the event session.",
+    ),
+    m(
+        25702,
+        16,
+        "The event session option, \"%.*ls\", is set more than once. Remove the duplicate session option and re-issue the statement.",
+    ),
+    m(
+        25703,
+        16,
+        "The event session option, \"%.*ls\", has an invalid value. Correct the value and re-issue the statement.",
+    ),
+    m(25704, 16, "The event session has already been stopped."),
+    m(25705, 16, "The event session has already been started."),
+    m(25706, 16, "The %S_MSG, \"%.*ls\", could not be found."),
+    m(
+        25707,
+        16,
+        "Event session option \"%.*ls\" cannot be changed while the session is running. Stop the event session before changing this session option.",
+    ),
+    m(25711, 16, "Failed to parse an event predicate."),
+    m(
+        25713,
+        16,
+        "The value specified for %S_MSG, \"%.*ls\", %S_MSG, \"%.*ls\", is invalid.",
+    ),
+    m(
+        25715,
+        16,
+        "The predicate on event \"%ls\" is invalid. Operator '%ls' is not defined for type \"%ls\", %S_MSG: \"%.*ls\".",
+    ),
+    m(
+        25716,
+        16,
+        "The predicate on event, \"%.*ls\", exceeds the maximum length of %d characters.",
+    ),
+    m(
+        25718,
+        16,
+        "The log file name \"%s\" is invalid.  Verify that the file exists and that the SQL Server service account has access to it.",
+    ),
+    m(
+        25719,
+        16,
+        "Initial file name and initial offset must be specified as a pair. Please correct the parameters and retry your query.",
+    ),
+    m(
+        25722,
+        16,
+        "The offset %d is invalid for log file \"%s\". Specify an offset that exists in the log file and retry your query.",
+    ),
     m(
         33111,
         16,

@@ -824,6 +824,19 @@ const SERVER: &[Case] = &[
     )
     .then(&[15151]),
     case(
+        "CREATE EVENT SESSION x ON SERVER ADD EVENT sqlserver.error_reported",
+        &[15247],
+        "USE master; GRANT ALTER ANY EVENT SESSION TO {u}",
+    )
+    .undo("DROP EVENT SESSION x ON SERVER"),
+    case(
+        "ALTER EVENT SESSION x ON SERVER STATE = START",
+        &[15151],
+        "USE master; GRANT ALTER ANY EVENT SESSION TO {u}",
+    )
+    .then(&[15151])
+    .undo("SELECT 1 AS one"),
+    case(
         "CREATE AVAILABILITY GROUP x WITH (CLUSTER_TYPE = NONE) FOR REPLICA ON 'DARUMA' WITH (ENDPOINT_URL = 'tcp://a:1', AVAILABILITY_MODE = SYNCHRONOUS_COMMIT, FAILOVER_MODE = MANUAL)",
         &[15247],
         "USE master; GRANT CREATE AVAILABILITY GROUP TO {u}",
@@ -1146,6 +1159,7 @@ kinds!(
     Reconfigure,
     Dbcc,
     CreateEndpoint,
+    EventSession,
     CreateAvailabilityGroup,
     AlterAvailabilityGroup,
     OtherDdl,

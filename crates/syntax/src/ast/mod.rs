@@ -14,6 +14,7 @@ mod admin;
 mod control;
 mod database;
 mod dml;
+mod event;
 mod expr;
 mod key;
 mod module;
@@ -26,6 +27,7 @@ pub use admin::*;
 pub use control::*;
 pub use database::*;
 pub use dml::*;
+pub use event::*;
 pub use expr::*;
 pub use key::*;
 pub use module::*;
@@ -149,6 +151,7 @@ pub enum StatementKind {
     },
     Dbcc(Dbcc),
     CreateEndpoint(CreateEndpoint),
+    EventSession(EventSession),
     CreateAvailabilityGroup(CreateAvailabilityGroup),
     AlterAvailabilityGroup(AlterAvailabilityGroup),
     /// DDL which is understood as a form of words but has no meaning here yet: the object kind, the name and the source

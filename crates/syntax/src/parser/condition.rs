@@ -137,7 +137,7 @@ impl Parser<'_> {
     }
 
     /// Comparison signs, also those written with blanks inside: `< =`, `> =`, `< >`, `! =`.
-    fn eat_comparison(&mut self) -> Option<CompareOp> {
+    pub(super) fn eat_comparison(&mut self) -> Option<CompareOp> {
         let TokenKind::Symbol(symbol) = self.kind() else {
             return None;
         };

@@ -10,7 +10,7 @@
 //! 3. `Statement::span` covers the first to the last token of the statement.
 //!
 //! Map: cursor (tokens), name, expr, condition, query, source (FROM), dml, statement (dispatch and blocks), control, set,
-//! table, index, module, object, database, backup, security, server, option. Tests: tests/, golden/syntax.
+//! table, index, module, object, database, backup, security, server, event, option. Tests: tests/, golden/syntax.
 
 mod backup;
 mod condition;
@@ -18,6 +18,7 @@ mod control;
 mod cursor;
 mod database;
 mod dml;
+mod event;
 mod execute;
 mod expr;
 mod index;
@@ -89,6 +90,14 @@ pub fn parse_condition(
     options: &ParseOptions,
 ) -> Result<crate::ast::Condition, Vec<SyntaxError>> {
     run(text, options, Parser::condition)
+}
+
+/// Parses the predicate of an event alone, as it is stored.
+pub fn parse_event_predicate(
+    text: &str,
+    options: &ParseOptions,
+) -> Result<crate::ast::EventPredicate, Vec<SyntaxError>> {
+    run(text, options, Parser::event_predicate)
 }
 
 /// Parses the parameter definitions of `sp_executesql`: `@a int, @b nvarchar(10) OUTPUT`. Blank text defines none.

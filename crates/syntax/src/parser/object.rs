@@ -45,6 +45,7 @@ impl Parser<'_> {
             K::CREDENTIAL => self.credential(false),
             K::XML if self.keyword_at(1) == K::SCHEMA => self.xml_schema_collection(false),
             K::ENDPOINT => self.endpoint(false),
+            K::EVENT if self.keyword_at(1) == K::SESSION => self.create_event_session(),
             K::AVAILABILITY => self.create_availability_group(),
             K::MASTER if self.keyword_at(1) == K::KEY => self.create_master_key(),
             K::CERTIFICATE if !self.at_foreign_certificate() => self.create_certificate(),
@@ -87,6 +88,7 @@ impl Parser<'_> {
             K::AUTHORIZATION => self.alter_authorization(),
             K::XML if self.keyword_at(1) == K::SCHEMA => self.xml_schema_collection(true),
             K::ENDPOINT => self.endpoint(true),
+            K::EVENT if self.keyword_at(1) == K::SESSION => self.alter_event_session(),
             K::AVAILABILITY => self.alter_availability_group(),
             K::MASTER if self.keyword_at(1) == K::KEY => self.alter_master_key(),
             K::CERTIFICATE => self.alter_certificate(),
@@ -348,6 +350,9 @@ impl Parser<'_> {
         self.expect(K::DROP)?;
         if self.eat(K::INDEX) {
             return self.drop_index();
+        }
+        if self.at_words(&[K::EVENT, K::SESSION]) {
+            return self.drop_event_session();
         }
         let Some(kind) = self.drop_kind() else {
             return self.other_ddl("DROP");

@@ -5,12 +5,13 @@
 //!
 //! Invariant: `parse(print(ast)) == ast` for every tree the parser makes, with QUOTED_IDENTIFIER on or off.
 //!
-//! Map: name, expr, condition, query, dml, statement (blocks and control flow), table, module, database, security, key, server.
+//! Map: name, expr, condition, query, dml, statement (blocks and control flow), table, module, database, security, key, server, event.
 
 mod condition;
 mod control;
 mod database;
 mod dml;
+mod event;
 mod expr;
 mod key;
 mod module;

@@ -221,6 +221,7 @@ fn write_kind(f: &mut Formatter<'_>, kind: &StatementKind, depth: usize) -> fmt:
         }),
         StatementKind::Dbcc(dbcc) => dbcc.fmt(f),
         StatementKind::CreateEndpoint(endpoint) => endpoint.fmt(f),
+        StatementKind::EventSession(session) => session.fmt(f),
         StatementKind::CreateAvailabilityGroup(group) => group.fmt(f),
         StatementKind::AlterAvailabilityGroup(group) => group.fmt(f),
         StatementKind::OtherDdl(other) => f.write_str(&other.text),

@@ -20,6 +20,7 @@ pub mod completed;
 mod configuration;
 mod database;
 mod error_log;
+pub mod events;
 mod files;
 pub mod hadr;
 pub(crate) mod keys;
@@ -125,6 +126,7 @@ pub struct Instance {
     pub log: ErrorLog,
     pub logins: Logins,
     pub hadr: hadr::Hadr,
+    pub events: events::Events,
     pub plans: PlanCache,
     pub memory: Arc<WorkMemory>,
     registry: Registry,
@@ -175,6 +177,7 @@ impl Instance {
         let instance = startup::start(env, data_dir, options)?;
         instance.apply_max_memory();
         instance.show_files();
+        instance.start_event_sessions();
         if let Err(error) = crate::session::prepare_history(&instance) {
             let text = format!("The tables of the backup history in msdb are not there: {error}");
             instance.log.write("Server", &text);
@@ -402,6 +405,7 @@ impl Instance {
             }
         };
         self.log.write("Server", text);
+        self.events.flush();
         if request == ShutdownRequest::NoWait {
             return Ok(());
         }

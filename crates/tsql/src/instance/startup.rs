@@ -46,6 +46,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
     let master_catalog = master.1.catalog.clone();
     let (databases, recovery) = start.databases(master)?;
     let hadr = hadr::Hadr::load(&master_catalog)?;
+    let events = events::Events::load(&master_catalog)?;
     let logins = Logins::load(master_catalog, options.password_hasher.clone())?;
     let mut registry = Registry::default();
     crate::sysviews::register(&mut registry);
@@ -64,6 +65,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
         log,
         logins,
         hadr,
+        events,
         plans: PlanCache::new(memory.clone()),
         memory,
         registry,

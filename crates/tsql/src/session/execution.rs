@@ -163,7 +163,9 @@ impl<'a> Execution<'a> {
     pub(crate) fn send(&self, message: &SqlError) -> Step<()> {
         if message.class > 10 {
             self.state.last_error.set(message.number);
+            self.state.watch.failed.set(true);
         }
+        self.tell_message(message, false);
         self.to_client(|sink| sink.message(message))
     }
 

@@ -73,6 +73,7 @@ impl Execution<'_> {
             if aborts {
                 self.doom();
             }
+            self.tell_message(&error, true);
             return Stop::Caught(error);
         }
         if self.send(&error).is_err() {

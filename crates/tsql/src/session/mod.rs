@@ -7,7 +7,7 @@
 //!
 //! Map: `frame` (variables and scope), `transaction`, `temp`, `execution` (the host), `resolve` (names), `interpreter`
 //! (control flow), `statement` (dispatch), `fail` (error classes), `settings` (SET), `procedure` and `rpc` (calls),
-//! `trigger`, `access` (rights), `raise` (RAISERROR, THROW), `functions` and `properties` (system functions), `statistics`.
+//! `trigger`, `access` (rights), `raise` (RAISERROR, THROW), `events` (event sessions), `functions` and `properties` (system functions), `statistics`.
 //!
 //! Invariants
 //! 1. Outside a request there is no autocommit transaction, no statement lock and no frame.
@@ -22,6 +22,7 @@ mod check;
 mod client_cursor;
 mod convert;
 mod cursor;
+mod events;
 mod execution;
 mod fail;
 mod frame;
@@ -153,6 +154,7 @@ pub(crate) struct SessionState {
     pub session_context: RefCell<HashMap<String, (Value, bool)>>,
     /// The connection must end after this request.
     pub ended: Cell<bool>,
+    pub watch: events::RequestWatch,
 }
 
 /// One connection's session.
@@ -238,6 +240,7 @@ impl Session {
                 cursors: cursor::Cursors::default(),
                 session_context: RefCell::default(),
                 ended: Cell::new(false),
+                watch: events::RequestWatch::default(),
                 late: unhard::Late::default(),
             },
         };
@@ -303,12 +306,14 @@ impl Session {
 
     /// Runs a batch. Errors of the batch go to the sink; the result says how it ended.
     pub fn execute_batch(&mut self, text: &str, sink: &mut dyn Sink) -> RequestEnd {
+        self.state.watch_batch();
         self.request(text, sink, |execution| execution.run_batch(text))
     }
 
     /// Runs remote procedure calls, one after the other.
     pub fn execute_rpc(&mut self, requests: &[RpcRequest], sink: &mut dyn Sink) -> RequestEnd {
         let text = requests.first().map_or("", RpcRequest::display_text);
+        self.state.watch_call(requests);
         self.request(text, sink, |execution| execution.run_rpcs(requests))
     }
 
@@ -318,6 +323,7 @@ impl Session {
         request: &TransactionRequest,
         sink: &mut dyn Sink,
     ) -> RequestEnd {
+        self.state.watch_nothing();
         self.request("", sink, |execution| {
             execution.run_transaction_request(request)
         })
@@ -432,6 +438,7 @@ impl SessionState {
             .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let now = self.instance.now_utc();
         self.entry.show_statement(0..0);
+        self.begin_watch();
         let mut activity = self.entry.activity.lock();
         activity.status = "running";
         activity.command = "SELECT";
@@ -454,23 +461,27 @@ impl SessionState {
         // One thread serves the session, so what the thread has done so far is the session's.
         let io = daruma_storage::thread_io();
         let long = now - activity.request_start_utc >= completed::LEAST_100NS;
-        let before = long.then(|| activity.clone());
+        let watched = self.watched_request();
+        let before = (long || watched.is_some()).then(|| activity.clone());
         activity.logical_reads = io.logical_reads;
         activity.reads = io.physical_reads;
         activity.writes = io.logical_writes;
         drop(activity);
         let cpu_before = self.entry.cpu_us.load(std::sync::atomic::Ordering::Relaxed);
-        if now - self.cpu_read_utc.get() >= CPU_READ_EVERY_100NS {
+        if now - self.cpu_read_utc.get() >= CPU_READ_EVERY_100NS || watched.is_some() {
             self.cpu_read_utc.set(now);
-            let cpu = self.instance.env().clock.thread_cpu();
-            let cpu = u64::try_from(cpu.as_micros()).unwrap_or(u64::MAX);
+            let cpu = self.thread_cpu_us();
             self.entry
                 .cpu_us
                 .store(cpu, std::sync::atomic::Ordering::Relaxed);
         }
         let waits = self.take_waits();
-        if let Some(before) = before {
+        let Some(before) = before else { return };
+        if long {
             self.note_completed(&before, now, cpu_before, &waits);
+        }
+        if let Some(kind) = watched {
+            self.tell_request(kind, &before, now, cpu_before);
         }
     }
 

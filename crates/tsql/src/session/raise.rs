@@ -60,6 +60,7 @@ impl Execution<'_> {
         if error.class > 10 {
             self.state.last_error.set(error.number);
             if self.may_catch() {
+                self.tell_message(&error, true);
                 return Err(Stop::Caught(error));
             }
         } else {
@@ -68,6 +69,10 @@ impl Execution<'_> {
                 .set(if raise.set_error { error.number } else { 0 });
         }
         let failed = error.class > 10;
+        if error.class > 10 {
+            self.state.watch.failed.set(true);
+        }
+        self.tell_message(&error, false);
         self.to_client(|sink| sink.message(&error))?;
         if raise.no_wait {
             self.to_client(|sink| sink.flush())?;

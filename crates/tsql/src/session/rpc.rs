@@ -74,6 +74,14 @@ impl RpcRequest {
         })
     }
 
+    /// The procedure that is called, as it was sent.
+    pub fn object_name(&self) -> &str {
+        match &self.procedure {
+            RpcProcedure::Name(name) => name,
+            RpcProcedure::Id(id) => core_name(*id).unwrap_or("sp_unknown"),
+        }
+    }
+
     /// Text that activity views show.
     pub fn display_text(&self) -> &str {
         let statement = || {

@@ -9,6 +9,7 @@ use crate::dml::bulk::FileImport;
 use crate::dml::{self, DmlPlan};
 use crate::error::{Result, SqlError};
 use crate::host::{IsolationLevel, Showplan, TableRef, VariableType};
+use crate::instance::events::EventKind;
 use crate::messages;
 use crate::sink::EnvChange;
 use daruma_syntax::ast::{self, CursorRef, DmlFilter, Statement, StatementKind, TransactionName};
@@ -61,12 +62,15 @@ impl Execution<'_> {
             StatementKind::Goto(label) => Ok(Flow::Goto(label.text.clone())),
             StatementKind::Return(value) => self.run_return(value.as_ref()),
             StatementKind::TryCatch(s) => self.run_try(s),
+            _ if self.instance().events.wants(EventKind::StatementCompleted) => {
+                self.run_told(statement)
+            }
             _ => self.run_plain(statement).map(|()| Flow::Next),
         }
     }
 
     /// Statements after which control always goes on.
-    fn run_plain(&self, statement: &Statement) -> Step<()> {
+    pub(super) fn run_plain(&self, statement: &Statement) -> Step<()> {
         let s = self.state;
         if self.in_function() && !ddl::may_stand_in_function(&statement.kind) {
             let what = ddl::effect_of(&statement.kind);
@@ -131,6 +135,9 @@ impl Execution<'_> {
             StatementKind::Principal(principal) => self.simple(|| self.run_principal(principal)),
             StatementKind::Key(key) => self.simple(|| self.run_key(key)),
             StatementKind::CreateEndpoint(endpoint) => self.simple(|| self.run_endpoint(endpoint)),
+            StatementKind::EventSession(session) => {
+                self.alone("EVENT SESSION", || self.run_event_session(session))
+            }
             StatementKind::CreateAvailabilityGroup(group) => {
                 self.alone("CREATE AVAILABILITY GROUP", || self.create_group(group))
             }

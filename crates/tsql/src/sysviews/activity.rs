@@ -364,7 +364,8 @@ fn waiting_locks(source: &Source<'_>) -> Result<HashMap<i32, LockInfo>> {
         .collect())
 }
 
-fn wait_resource(lock: &LockInfo) -> String {
+/// What a session waits for, as `wait_resource` shows it.
+pub(crate) fn wait_resource(lock: &LockInfo) -> String {
     let shown = describe(lock);
     match shown.kind {
         "OBJECT" => format!("OBJECT: {}:{}:0", lock.database, shown.entity),

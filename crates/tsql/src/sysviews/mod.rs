@@ -7,7 +7,7 @@
 //! Map: `databases`, `objects`, `columns`, `indexes`, `constraints`, `principals`, `server`, `activity` (sessions,
 //! locks, transactions), `plans` (kept plans, their texts and costs), `log`,
 //! `version_store` (who keeps versions, and the log in words), `information_schema` and its `privileges`, `old` (names of SQL Server 2000), `odbc` (types and
-//! columns as the catalogue procedures show them), `base_tables` (the product's hidden tables), `keys`, `groups` and
+//! columns as the catalogue procedures show them), `base_tables` (the product's hidden tables), `events` (event sessions), `keys`, `groups` and
 //! `group_states` (availability groups), `empty` (features that are not here), `names` (ids of system objects).
 
 mod activity;
@@ -21,6 +21,7 @@ mod databases;
 mod define;
 mod dependencies;
 mod empty;
+mod events;
 mod group_states;
 mod groups;
 mod indexes;
@@ -40,6 +41,7 @@ mod server;
 mod source;
 mod version_store;
 
+pub(crate) use activity::wait_resource;
 pub(crate) use define::{Cell, Rows, Shape, default_value, parse_type};
 pub(crate) use indexes::partition_id;
 pub(crate) use log::{lsn_text, percent, vlf_parity, vlf_status};
@@ -77,6 +79,7 @@ const ALL: &[&[View]] = &[
     ports::VIEWS,
     cluster::VIEWS,
     empty::VIEWS,
+    events::VIEWS,
     dependencies::VIEWS,
 ];
 

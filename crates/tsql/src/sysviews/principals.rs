@@ -194,6 +194,7 @@ const PERMISSION_TYPES: &[(&str, &str)] = &[
     ("ALTER ANY CONNECTION", "ALCO"),
     ("ALTER ANY DATABASE", "ALDB"),
     ("ALTER ANY ENDPOINT", "ALHE"),
+    ("ALTER ANY EVENT SESSION", "AAES"),
     ("ALTER ANY LOGIN", "ALLG"),
     ("ALTER ANY ROLE", "ALRL"),
     ("ALTER ANY SCHEMA", "ALSM"),

@@ -106,6 +106,7 @@ impl Execution<'_> {
             | Principal(_)
             | Key(_)
             | CreateEndpoint(_)
+            | EventSession(_)
             | CreateAvailabilityGroup(_)
             | AlterAvailabilityGroup(_)
             | ExecuteAs(_)
