@@ -25,7 +25,7 @@ use crate::error::{Result, StorageError};
 use crate::log::Log;
 use crate::sync::{Condvar, Mutex};
 use crate::unit::{Answer, Decision, Unit, UnitKey};
-use daruma_base::{DatabaseId, TxnId, reached};
+use daruma_base::{DatabaseId, Lsn, TxnId, reached};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -286,15 +286,19 @@ fn answer(db: &Database, unit: &Unit) -> Result<Outcome> {
     }
 }
 
-/// `coordinator` forgets decisions that `other`, which is open, has on disk.
+/// `coordinator` forgets decisions that `other`, which is open, has on disk, there and on its participants', as soon as it has. Nobody waits for
+/// participants here: whoever opens a database may be the one who brings them.
 fn settle(coordinator: &Database, other: &Database) {
     if !coordinator.decisions().may_be_asked_by(other.guid()) {
         return;
     }
     // Still to be committed by the sessions that prepared them. What is committed by now gets to disk next.
     let prepared: Vec<UnitKey> = other.prepared_units(coordinator.guid());
-    if other.flush_log().is_ok() {
-        let guid = other.guid();
-        coordinator.decisions().forget_other(guid, &prepared);
+    let store = other.store_handle();
+    let last = Lsn(store.log.end().0 - 1);
+    if store.log.harden_all_here().is_ok() {
+        let (guid, store) = (other.guid(), Arc::downgrade(store));
+        let decisions = coordinator.decisions();
+        decisions.all_appended(guid, &prepared, &store, last);
     }
 }

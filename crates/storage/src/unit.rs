@@ -273,6 +273,21 @@ impl Decisions {
         others.any(|(g, other)| *g == guid && matches!(other, Other::Unknown))
     }
 
+    /// The database has the commit records of what it was not known to have, except for the units in `but`: below `lsn`, which may not
+    /// be on its participants' disks yet.
+    pub fn all_appended(&self, guid: u64, but: &[UnitKey], store: &Weak<Store>, lsn: Lsn) {
+        let mut table = self.table.lock();
+        table.decided.retain_mut(|entry| {
+            let is_kept = but.contains(&entry.key);
+            for (_, other) in entry.others.iter_mut().filter(|(g, _)| *g == guid) {
+                if matches!(other, Other::Unknown) && !is_kept {
+                    *other = Other::Appended(store.clone(), lsn);
+                }
+            }
+            !entry.settle()
+        });
+    }
+
     /// The database will not ask for what it was not known to have, except for the units in `but`.
     pub fn forget_other(&self, guid: u64, but: &[UnitKey]) {
         let mut table = self.table.lock();

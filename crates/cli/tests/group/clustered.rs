@@ -1,7 +1,6 @@
 //! Groups whose owner the cluster names: nodes are killed, frozen, told to stop, and cut down to less than a quorum.
 
 use super::servers::*;
-use daruma_client::client::Client;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -27,17 +26,25 @@ fn cluster(root: &Path) -> [Server; 3] {
 
 /// Group `g` with database `d`: ALFA leads, BRAVO and CHARLIE are synchronized.
 fn group(root: &Path, mode: &str) -> [Server; 3] {
+    group_of(root, mode, "d")
+}
+
+fn group_of(root: &Path, mode: &str, databases: &str) -> [Server; 3] {
     let servers = cluster(root);
     let [alfa, bravo, charlie] = &servers;
     acquaint(root, &[alfa, bravo, charlie]);
     create_database(alfa);
+    if databases.contains('e') {
+        alfa.sql("CREATE DATABASE e; ALTER DATABASE e SET RECOVERY FULL; BACKUP DATABASE e TO DISK = 'e.bak'");
+        alfa.sql("EXEC ('USE e; CREATE TABLE t (id int PRIMARY KEY, v varchar(100))')");
+    }
     alfa.sql("BACKUP DATABASE d TO DISK = 'd.bak'");
     let replicas = [alfa, bravo, charlie].map(|s| {
         let manual = replica(s, "SYNCHRONOUS_COMMIT");
         manual.replace("MANUAL,", &format!("{mode},"))
     });
     alfa.sql(&format!(
-        "CREATE AVAILABILITY GROUP g FOR DATABASE d REPLICA ON {}",
+        "CREATE AVAILABILITY GROUP g FOR DATABASE {databases} REPLICA ON {}",
         replicas.join(", ")
     ));
     for server in [bravo, charlie] {
@@ -101,14 +108,23 @@ fn leader(servers: &[&Server]) -> usize {
     }
 }
 
-fn insert(client: &mut Client, id: u32) -> bool {
-    let text = format!("INSERT d.dbo.t VALUES ({id}, 'row {id}')");
-    client.execute(&text).is_ok()
+/// A row of one database.
+fn into_one(id: u32) -> String {
+    format!("INSERT d.dbo.t VALUES ({id}, 'row {id}')")
+}
+
+/// A row of each of two, in one transaction: begun in either.
+fn into_both(id: u32) -> String {
+    let [first, last] = if id % 2 == 0 { ["d", "e"] } else { ["e", "d"] };
+    format!(
+        "SET XACT_ABORT ON; BEGIN TRAN; INSERT {first}.dbo.t VALUES ({id}, 'row {id}'); \
+         INSERT {last}.dbo.t VALUES ({id}, 'row {id}'); COMMIT"
+    )
 }
 
 /// Clients that write wherever they can, and what was acknowledged to them.
-#[derive(Default)]
 struct Load {
+    statement: fn(u32) -> String,
     stopped: AtomicBool,
     next: AtomicU32,
     /// Clients that have not ended.
@@ -117,6 +133,16 @@ struct Load {
 }
 
 impl Load {
+    fn of(statement: fn(u32) -> String) -> Load {
+        Load {
+            statement,
+            stopped: AtomicBool::default(),
+            next: AtomicU32::default(),
+            clients: AtomicU32::default(),
+            acknowledged: std::sync::Mutex::default(),
+        }
+    }
+
     /// One client of one server, which may be frozen while it waits.
     fn run(&self, port: u16) {
         self.write(port);
@@ -131,7 +157,7 @@ impl Load {
             };
             while !self.stopped.load(Ordering::Acquire) {
                 let id = self.next.fetch_add(1, Ordering::Relaxed);
-                if !insert(&mut client, id) {
+                if client.execute(&(self.statement)(id)).is_err() {
                     break;
                 }
                 self.acknowledged.lock().expect("no panic").push(id);
@@ -165,7 +191,15 @@ impl Load {
 
 /// Clients write while this is done; then everything that was acknowledged is on all three, and the same.
 fn under_load(servers: &mut [Server; 3], work: impl FnOnce(&mut [Server; 3], &Load)) {
-    let load = Load::default();
+    under_load_of(servers, into_one, work);
+}
+
+fn under_load_of(
+    servers: &mut [Server; 3],
+    statement: fn(u32) -> String,
+    work: impl FnOnce(&mut [Server; 3], &Load),
+) {
+    let load = Load::of(statement);
     let ports = [0, 1, 2].map(|n| servers[n].port);
     std::thread::scope(|scope| {
         for port in ports {
@@ -273,6 +307,38 @@ fn an_owner_that_was_frozen_acknowledges_nothing_that_its_successor_lacks() {
 #[test]
 fn a_server_that_is_told_to_stop_hands_its_group_over() {
     owner_after_owner(2, Server::stop, Server::run, |_| {});
+}
+
+#[test]
+fn a_transaction_of_two_databases_is_whole_after_every_failover() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let mut servers = group_of(root.path(), "AUTOMATIC", "d, e");
+    under_load_of(&mut servers, into_both, |servers, load| {
+        let mut owner = 0;
+        for round in 0..4 {
+            match round % 2 {
+                0 => {
+                    let to = (owner + 1) % NODES.len();
+                    servers[to].sql(PLANNED);
+                    servers[to].wait_for(OWN_ROLE, "PRIMARY");
+                    owner = to;
+                }
+                _ => {
+                    servers[owner].kill();
+                    let left = others(servers, owner);
+                    let next = left[leader(&left)].name;
+                    servers[owner].run();
+                    owner = of(servers, next);
+                }
+            }
+            load.goes_on(&servers[owner]);
+            all_in_sync(&servers[owner]);
+        }
+    });
+    let halves = "SELECT COUNT(*) FROM d.dbo.t d FULL JOIN e.dbo.t e ON d.id = e.id WHERE d.id IS NULL OR e.id IS NULL";
+    for server in &servers {
+        server.wait_for(halves, "0");
+    }
 }
 
 #[test]

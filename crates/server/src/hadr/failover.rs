@@ -11,6 +11,9 @@
 //! | planned, some granted | those are led; FAILOVER goes on with the others |
 //!
 //! Another replica's later reign ends it in any case.
+//!
+//! Databases whose claims are granted take no more log, all of them, before the first is promoted; those that others have to ask how a prepared
+//! transaction ended come first.
 
 use super::group::Group;
 use super::part::{DatabasePart, PartState};
@@ -22,6 +25,7 @@ use daruma_group::replica::{Claim, Following};
 use daruma_tsql::error::{Result, SqlError};
 use daruma_tsql::instance::hadr::Availability;
 use daruma_tsql::messages;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,18 +118,31 @@ impl Group {
 
     fn take_all(self: &Arc<Self>) -> Result<()> {
         let parts = self.parts.lock().clone();
-        for part in &parts {
+        let mut granted = Vec::new();
+        let mut refused = false;
+        for part in parts {
             let PartState::Followed { followed, .. } = &part.state else {
                 continue;
             };
             let id = u128::from_be_bytes(self.common.random_id());
             match followed.promote(id, Claim::Judged, JUDGE_TIMEOUT) {
-                Ok(record) => self.promote(part, record, None),
+                Ok(record) => granted.push(Granted {
+                    part,
+                    record,
+                    acknowledged: None,
+                }),
                 // A judge that did not answer may have granted it: the file goes on saying what was begun, until somebody's reign begins.
-                Err(_) => return Err(messages::error(41142, &[&self.def().name])),
+                Err(_) => {
+                    refused = true;
+                    break;
+                }
             }
         }
-        self.complete()
+        self.promote_all(granted);
+        match refused {
+            true => Err(messages::error(41142, &[&self.def().name])),
+            false => self.complete(),
+        }
     }
 
     fn complete(self: &Arc<Self>) -> Result<()> {
@@ -155,8 +172,10 @@ impl Group {
     /// What can be led is led, and told to the others, also where one of the databases fails.
     pub(super) fn force_all(self: &Arc<Self>, least: u64) -> Result<()> {
         let parts = self.parts.lock().clone();
-        for part in parts.iter().take_while(|_| self.is_still_owner()) {
-            self.force(part, least);
+        let claimed = parts.iter().take_while(|_| self.is_still_owner());
+        let granted = claimed.filter_map(|part| self.force(part, least)).collect();
+        if self.is_still_owner() {
+            self.promote_all(granted);
         }
         self.connect();
         self.announce();
@@ -167,51 +186,103 @@ impl Group {
         }
     }
 
-    fn force(self: &Arc<Self>, part: &DatabasePart, least: u64) {
+    fn force(self: &Arc<Self>, part: &DatabasePart, least: u64) -> Option<Granted> {
         let PartState::Followed { followed, .. } = &part.state else {
-            return;
+            return None;
         };
         let id = u128::from_be_bytes(self.common.random_id());
         // The cluster may name another before this reign counts.
         let known = followed.quorum().min(followed.here());
         let acknowledged = self.warrant.as_ref().map(|_| known);
+        let part = part.clone();
         match followed.promote(id, Claim::Forced { least }, JUDGE_TIMEOUT) {
-            Ok(record) => self.promote(part, record, acknowledged),
-            Err(_) => self.down(part, "its log could not be hardened"),
+            Ok(record) => Some(Granted {
+                part,
+                record,
+                acknowledged,
+            }),
+            Err(_) => {
+                self.down(&part, "its log could not be hardened");
+                None
+            }
         }
     }
 
-    // --- a database
+    // --- the databases
 
-    fn promote(self: &Arc<Self>, part: &DatabasePart, record: Record, acknowledged: Option<Lsn>) {
-        if let Err(error) = self.try_promote(part, record, acknowledged) {
-            self.down(part, &error.message);
+    fn promote_all(self: &Arc<Self>, granted: Vec<Granted>) {
+        let mut ready: Vec<Ready> = granted.into_iter().filter_map(|g| self.finish(g)).collect();
+        while !ready.is_empty() {
+            let is_asked = |guid: &u64| ready.iter().any(|r| r.guid == *guid);
+            let asks_nobody = |r: &Ready| !r.asks.iter().any(|g| *g != r.guid && is_asked(g));
+            // Two that ask each other cannot be: one primary wrote what is prepared, and its lowest database decides.
+            let first = ready.iter().position(asks_nobody).unwrap_or(0);
+            let next = ready.remove(first);
+            if let Err(error) = self.promote(&next.granted) {
+                self.down(&next.granted.part, &error.message);
+            }
         }
     }
 
-    fn try_promote(
-        self: &Arc<Self>,
-        part: &DatabasePart,
-        record: Record,
-        acknowledged: Option<Lsn>,
-    ) -> Result<()> {
+    /// Ends redo, and learns whom the database has to ask.
+    fn finish(self: &Arc<Self>, granted: Granted) -> Option<Ready> {
         let PartState::Followed {
             secondary, copy, ..
-        } = &part.state
+        } = &granted.part.state
         else {
+            return None;
+        };
+        let stopped = copy.stop();
+        self.node.remove(granted.part.number());
+        self.set_availability(&granted.part.entry, Availability::Resolving);
+        let asks = match stopped {
+            Some(why) => Err(why),
+            None => secondary.finish_redo().map_err(|e| e.to_string()),
+        };
+        match asks {
+            Ok(asks) => Some(Ready {
+                guid: secondary.guid(),
+                asks,
+                granted,
+            }),
+            Err(why) => {
+                self.down(&granted.part, &why);
+                None
+            }
+        }
+    }
+
+    fn promote(self: &Arc<Self>, granted: &Granted) -> Result<()> {
+        let Granted {
+            part,
+            record,
+            acknowledged,
+        } = granted;
+        let PartState::Followed { secondary, .. } = &part.state else {
             return Ok(());
         };
-        if let Some(why) = copy.stop() {
-            return Err(SqlError::new(3313, 21, 1, why));
-        }
-        self.node.remove(part.number());
-        self.set_availability(&part.entry, Availability::Resolving);
         let storage = secondary.promote_as(record.epoch.number, record.epoch.id)?;
         self.set_restoring(&part.entry, false)?;
         self.common.instance.show_database(&part.entry, &storage)?;
         let file = self.standing(part.id)?;
-        self.begin_reign(part.id, &part.entry, file, &storage, record, acknowledged)
+        self.begin_reign(part.id, &part.entry, file, &storage, *record, *acknowledged)
     }
+}
+
+/// A database that this server may lead.
+struct Granted {
+    part: DatabasePart,
+    record: Record,
+    /// See `Led::begin`.
+    acknowledged: Option<Lsn>,
+}
+
+/// One that takes no more log.
+struct Ready {
+    granted: Granted,
+    guid: u64,
+    /// Guids of those that decide about what is prepared here.
+    asks: BTreeSet<u64>,
 }
 
 /// Not all databases could be led; the error log has the reasons.

@@ -25,6 +25,23 @@ impl Secondary {
         self.promote_in(&ask, Some((number, id)))
     }
 
+    /// What names the database in transactions over several.
+    pub fn guid(&self) -> u64 {
+        self.db.guid()
+    }
+
+    /// Takes no more log, applies what is here, and tells which databases (guids) have to be asked how its prepared transactions ended: they are to
+    /// be promoted before it, where they follow as well.
+    pub fn finish_redo(&self) -> Result<BTreeSet<u64>> {
+        let mut work = self.work.lock();
+        let log = &self.db.store().log;
+        log.refuse_blocks();
+        log.sync_blocks()?;
+        self.apply_locked(&mut work, Lsn::MAX)?;
+        let replay = work.as_ref();
+        Ok(replay.map_or_else(BTreeSet::new, |r| r.tracker().coordinators()))
+    }
+
     fn promote_in(&self, ask: Ask<'_>, granted: Option<(u64, u128)>) -> Result<Arc<Database>> {
         let mut work = self.work.lock();
         let log = &self.db.store().log;

@@ -305,6 +305,11 @@ impl TxnTracker {
 
     // --- the end ------------------------------------------------------------------------------------------------
 
+    /// Guids of the databases that decide about transactions that are prepared here.
+    pub fn coordinators(&self) -> BTreeSet<u64> {
+        self.prepared.values().map(|u| u.coordinator).collect()
+    }
+
     /// Prepared transactions are committed or lost from here on, as their coordinators say.
     pub(super) fn resolve(&mut self, ask: Ask<'_>) -> Result<Vec<ResolvedUnit>> {
         let mut units: BTreeMap<Unit, Vec<TxnId>> = BTreeMap::new();
