@@ -115,7 +115,11 @@ fn into_one(id: u32) -> String {
 
 /// A row of each of two, in one transaction: begun in either.
 fn into_both(id: u32) -> String {
-    let [first, last] = if id % 2 == 0 { ["d", "e"] } else { ["e", "d"] };
+    let [first, last] = if id.is_multiple_of(2) {
+        ["d", "e"]
+    } else {
+        ["e", "d"]
+    };
     format!(
         "SET XACT_ABORT ON; BEGIN TRAN; INSERT {first}.dbo.t VALUES ({id}, 'row {id}'); \
          INSERT {last}.dbo.t VALUES ({id}, 'row {id}'); COMMIT"

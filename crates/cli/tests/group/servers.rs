@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 pub const DARUMA: &str = env!("CARGO_BIN_EXE_daruma");
@@ -32,9 +33,19 @@ impl Drop for Server {
     }
 }
 
+/// A port that nobody listens on, below those that the system gives to connections: one of theirs could be taken by one before it is used.
 fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    const FIRST: u16 = 12_000;
+    const COUNT: u16 = 16_000;
+    let start = std::process::id() as u16;
+    loop {
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = FIRST + start.wrapping_mul(61).wrapping_add(next) % COUNT;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 impl Server {
