@@ -230,3 +230,21 @@ fn a_stored_predicate_that_cannot_be_read_is_an_error() {
     let error = daruma_tsql::instance::events::check_event(&event).expect_err("no predicate");
     assert_eq!(error.number, 25711);
 }
+
+#[test]
+fn passwords_are_in_no_event() {
+    let server = Server::with_setup(&[
+        "CREATE EVENT SESSION all_texts ON SERVER ADD EVENT sqlserver.sql_batch_completed (ACTION (sqlserver.sql_text)), \
+         ADD EVENT sqlserver.sql_statement_completed, ADD EVENT sqlserver.error_reported (ACTION (sqlserver.sql_text)) \
+         ADD TARGET package0.ring_buffer",
+        "ALTER EVENT SESSION all_texts ON SERVER STATE = START",
+    ]);
+    let mut client = server.connect();
+    client.run("CREATE LOGIN l WITH Password = 'planted secret 1'; CREATE LOGIN l WITH PASSWORD = N'planted secret 2'");
+    client.run("EXEC ('CREATE LOGIN m WITH PASSWORD = ''planted secret 3''')");
+    client.run("PRINT 'plain text'");
+    let held = ring(&mut client, "all_texts");
+    assert!(held.contains("CREATE LOGIN l WITH"), "{held}");
+    assert!(held.contains("plain text"), "{held}");
+    assert!(!held.contains("planted"), "{held}");
+}

@@ -438,6 +438,7 @@ fn file_records(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let folder = instance.log_folder();
     let found = file::find(instance.env(), &folder, pattern)?;
     let mut skips = begin.is_some();
+    let mut held = 0_i64;
     for path in found {
         let shown = path.display().to_string();
         let mut after = -1;
@@ -450,11 +451,15 @@ fn file_records(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             }
             (skips, after) = (false, offset);
         }
-        let records = file::read(instance.env(), &path);
-        for record in records.map_err(|_| messages::error(25718, &[&shown]))? {
-            if i128::from(record.offset) <= i128::from(after) {
-                continue;
+        file::read(instance.env(), &path, |record| {
+            let bytes = i64::try_from(record.xml.len()).unwrap_or(i64::MAX);
+            if !instance.has_room(held, bytes) {
+                return Err(messages::error_state(701, 123, &[&"default"]));
             }
+            if i128::from(record.offset) <= i128::from(after) {
+                return Ok(());
+            }
+            held = held.saturating_add(bytes);
             rows.add()
                 .set("module_guid", MODULE_GUID.to_vec())
                 .set("package_guid", SQLSERVER_GUID.to_vec())
@@ -463,7 +468,8 @@ fn file_records(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 .set("file_name", shown.as_str())
                 .set("file_offset", record.offset)
                 .set("timestamp_utc", source.utc(record.at_utc));
-        }
+            Ok(())
+        })?;
     }
     match (skips, begin) {
         (true, Some((name, offset))) => Err(messages::error(25722, &[&offset, &name])),

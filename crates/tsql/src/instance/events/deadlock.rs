@@ -3,7 +3,7 @@
 //! It is made on the thread of the victim while everybody on the cycle still waits, so what the lock table and the registry of
 //! sessions say is what led to it.
 
-use super::occurrence::{Fact, Occurrence, put_text, timestamp};
+use super::occurrence::{Fact, Occurrence, put_text, timestamp, without_secrets};
 use super::words::EventKind;
 use crate::host::IsolationLevel;
 use crate::instance::{Instance, SessionEntry, spid_of_owner};
@@ -148,9 +148,9 @@ fn put_session(xml: &mut String, instance: &Instance, session: &SessionEntry) {
         shown.start.saturating_mul(2),
         shown.end.saturating_mul(2)
     );
-    put_text(xml, cut(statement));
+    put_text(xml, cut(&without_secrets(statement)));
     xml.push_str("</frame></executionStack><inputbuf>");
-    put_text(xml, cut(&activity.text));
+    put_text(xml, cut(&without_secrets(&activity.text)));
     xml.push_str("</inputbuf>");
 }
 

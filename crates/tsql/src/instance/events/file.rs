@@ -301,25 +301,25 @@ fn is_like(name: &str, pattern: &str) -> bool {
     true
 }
 
-/// The events of a file, in order.
-pub fn read(env: &Env, path: &Path) -> io::Result<Vec<Record>> {
-    let file = env.disk.open(path, OpenMode::ReadOnly)?;
-    let length = file.len()?;
+/// Gives the events of a file to `each`, in order.
+pub fn read(env: &Env, path: &Path, mut each: impl FnMut(Record) -> Result<()>) -> Result<()> {
+    let bad = |_| messages::error(25718, &[&path.display()]);
+    let file = env.disk.open(path, OpenMode::ReadOnly).map_err(bad)?;
+    let length = file.len().map_err(bad)?;
     let mut mark = [0; MARK.len()];
     if length < MARK.len() as u64 {
-        return Ok(Vec::new());
+        return Ok(());
     }
-    file.read_at(&mut mark, 0)?;
+    file.read_at(&mut mark, 0).map_err(bad)?;
     if mark != *MARK {
-        return Ok(Vec::new());
+        return Ok(());
     }
-    let mut records = Vec::new();
     let mut at = MARK.len() as u64;
-    while let Some((record, end)) = read_record(file.as_ref(), at, length)? {
-        records.push(record);
+    while let Some((record, end)) = read_record(file.as_ref(), at, length).map_err(bad)? {
+        each(record)?;
         at = end;
     }
-    Ok(records)
+    Ok(())
 }
 
 fn read_record(file: &dyn DiskFile, at: u64, length: u64) -> io::Result<Option<(Record, u64)>> {

@@ -2,6 +2,7 @@
 
 use super::words::{Action, EventInfo, EventKind, FieldType};
 use crate::instance::{Instance, SessionEntry};
+use daruma_syntax::mask::mask_literals;
 use std::borrow::Cow;
 use std::fmt::Write;
 
@@ -64,7 +65,10 @@ impl Occurrence<'_> {
                 owned(&login.login)
             }
             Action::SessionId => Fact::Number(i64::from(self.session.spid)),
-            Action::SqlText => owned(&self.session.activity.lock().text.clone()),
+            Action::SqlText => {
+                let text = self.session.activity.lock().text.clone();
+                Fact::Text(Cow::Owned(without_secrets(&text).into_owned()))
+            }
             Action::TransactionId => Fact::from(self.session.activity.lock().transaction_id),
         }
     }
@@ -114,7 +118,7 @@ fn put_value(xml: &mut String, data_type: FieldType, fact: &Fact<'_>) {
         Fact::Number(number) => drop(write!(xml, "{number}")),
         Fact::Switch(on) => drop(write!(xml, "{on}")),
         Fact::Text(text) if matches!(data_type, FieldType::Xml) => xml.push_str(text),
-        Fact::Text(text) => put_text(xml, text),
+        Fact::Text(text) => put_text(xml, &without_secrets(text)),
         Fact::Nothing => {}
     }
     xml.push_str("</value>");
@@ -122,6 +126,28 @@ fn put_value(xml: &mut String, data_type: FieldType, fact: &Fact<'_>) {
         && let Some((_, name)) = names.iter().find(|(key, _)| key == number)
     {
         let _ = write!(xml, "<text>{name}</text>");
+    }
+}
+
+/// Words beside which a text may hold what nobody should read.
+const SECRET_WORDS: &[&str] = &[
+    "password",
+    "secret",
+    "encryption by",
+    "decryption by",
+    "open symmetric",
+];
+
+/// A text that tells no passwords or keys: where there may be some, its literals are gone.
+pub fn without_secrets(text: &str) -> Cow<'_, str> {
+    let bytes = text.as_bytes();
+    let has = |word: &&&str| {
+        let mut windows = bytes.windows(word.len());
+        windows.any(|w| w.eq_ignore_ascii_case(word.as_bytes()))
+    };
+    match SECRET_WORDS.iter().any(|word| has(&word)) {
+        true => Cow::Owned(mask_literals(text)),
+        false => Cow::Borrowed(text),
     }
 }
 
