@@ -52,7 +52,11 @@ fn group_of(root: &Path, mode: &str, databases: &str) -> [Server; 3] {
         server.sql("ALTER AVAILABILITY GROUP g GRANT CREATE ANY DATABASE");
     }
     alfa.sql("ALTER AVAILABILITY GROUP g GRANT CREATE ANY DATABASE");
-    all_in_sync(alfa);
+    let whole = std::panic::catch_unwind(|| all_in_sync(alfa));
+    if let Err(panic) = whole {
+        tell(&servers);
+        std::panic::resume_unwind(panic);
+    }
     servers
 }
 
