@@ -125,7 +125,8 @@ pub fn write_boot(env: &Env, files: &Files, state: &RestoreState) -> Result<()> 
         rebuild.open_file(spec)?;
     }
     rebuild.end_log(&files.log, Lsn(state.end_lsn))?;
-    Ok(rebuild.write_boot(&state.boot, Lsn(state.end_lsn), &history(&state.epochs))?)
+    let epochs = history(&state.epochs);
+    Ok(rebuild.write_boot(&state.boot, Lsn(state.end_lsn), &epochs, true)?)
 }
 
 /// Reads and checks everything, writes nothing.

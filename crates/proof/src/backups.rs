@@ -206,7 +206,7 @@ impl Chain {
             rebuild.open_file(spec)?;
         }
         rebuild.end_log(&backup.log_spec(LOG), self.end())?;
-        rebuild.write_boot(&backup.boot, self.end(), &Epochs::default())?;
+        rebuild.write_boot(&backup.boot, self.end(), &Epochs::default(), true)?;
         Ok((disk, cancelled))
     }
 

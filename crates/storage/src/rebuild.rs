@@ -205,9 +205,16 @@ impl Rebuild {
         Ok(())
     }
 
-    /// Writes the boot page of a copy whose log ends at `end` and has these epochs: recovery must find all of it, and under FULL and BULK_LOGGED the
-    /// next log backup begins there.
-    pub fn write_boot(&self, image: &[u8], end: Lsn, epochs: &Epochs) -> Result<()> {
+    /// Writes the boot page of a copy whose log ends at `end` and has these epochs: recovery must find all of it. `from_backups`: under FULL and
+    /// BULK_LOGGED the next log backup begins there. The copy of a database that goes on elsewhere lacks log that was backed up nowhere: its log says
+    /// when the next backup there has been taken.
+    pub fn write_boot(
+        &self,
+        image: &[u8],
+        end: Lsn,
+        epochs: &Epochs,
+        from_backups: bool,
+    ) -> Result<()> {
         let file = self.file(1)?;
         let mut page = Page::zeroed();
         let kept = page
@@ -222,8 +229,8 @@ impl Rebuild {
         kept.copy_from_slice(image);
         let boot = decode_boot(&page);
         let log_backup = match boot.settings.recovery_model {
-            RecoveryModel::Simple => Lsn::NONE,
-            RecoveryModel::Full | RecoveryModel::BulkLogged => end,
+            RecoveryModel::Full | RecoveryModel::BulkLogged if from_backups => end,
+            _ => Lsn::NONE,
         };
         for (number, sequence) in BOOT_PAGES.into_iter().zip(2..) {
             let boot = Boot {

@@ -73,11 +73,21 @@ impl<'a> Together<'a> {
             return Err(self.give_up(StorageError::Fenced { cause }));
         }
         self.decide()?;
+        let mut ends = Vec::new();
         for txn in self.others {
             let db = txn.database();
             let at = txn.commit_decided().ok();
+            ends.extend(at.map(|lsn| (db, lsn)));
             let at = at.map(|lsn| (Arc::downgrade(db.store_handle()), lsn));
             decisions.appended(&self.unit, db.guid(), at);
+        }
+        // With participants a commit is shown when they have it: whoever is told of the unit finds all of it.
+        for (db, lsn) in ends {
+            let log = &db.store().log;
+            if log.has_participants() {
+                // It is decided. One that fails here is fenced, and its recovery asks.
+                let _ = log.harden(lsn);
+            }
         }
         Ok(())
     }

@@ -350,6 +350,42 @@ fn a_transaction_of_two_databases_is_whole_after_every_failover() {
 }
 
 #[test]
+fn log_backups_after_failovers_have_no_gap() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let servers = group(root.path(), "MANUAL");
+    let [alfa, bravo, _] = &servers;
+    let path = |name: &str| root.path().join(name).display().to_string();
+    let back_up = |n: u32| format!("BACKUP LOG d TO DISK = '{}'", path(&format!("{n}.trn")));
+    let lead = |server: &Server| {
+        server.sql(PLANNED);
+        server.wait_for(OWN_ROLE, "PRIMARY");
+        all_in_sync(server);
+    };
+    alfa.sql(&format!("BACKUP DATABASE d TO DISK = '{}'", path("d.bak")));
+    alfa.sql("INSERT d.dbo.t VALUES (1, 'before the failover')");
+    lead(bravo);
+    // Its copy does not have the log from the full backup on, and no log backup has been taken since it came.
+    bravo.sql("INSERT d.dbo.t VALUES (2, 'on the other')");
+    assert_eq!(bravo.error("master", &back_up(0)), Some(4214));
+    lead(alfa);
+    alfa.sql(&back_up(1));
+    alfa.sql("INSERT d.dbo.t VALUES (3, 'after a log backup')");
+    lead(bravo);
+    bravo.sql("INSERT d.dbo.t VALUES (4, 'on the other again')");
+    bravo.sql(&back_up(2));
+    bravo.sql(&format!(
+        "RESTORE DATABASE r FROM DISK = '{}' WITH NORECOVERY, MOVE 'd' TO '{}', MOVE 'd_log' TO '{}';
+         RESTORE LOG r FROM DISK = '{}' WITH NORECOVERY; RESTORE LOG r FROM DISK = '{}'",
+        path("d.bak"),
+        path("r.mdf"),
+        path("r.ldf"),
+        path("1.trn"),
+        path("2.trn")
+    ));
+    bravo.wait_for("SELECT COUNT(*) FROM r.dbo.t", "4");
+}
+
+#[test]
 fn an_owner_that_cannot_lead_lets_another() {
     let root = tempfile::tempdir().expect("temporary directory");
     let mut servers = group(root.path(), "AUTOMATIC");

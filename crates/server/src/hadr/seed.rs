@@ -472,7 +472,8 @@ fn finish(group: &Group, state: &mut Receiving) -> Result<()> {
     for spec in specs(definition).iter().filter(|s| s.id == 1) {
         last.open_file(spec)?;
     }
-    Ok(last.write_boot(&boot, Lsn(head.end), &epochs.ok_or_else(bad)?)?)
+    let epochs = epochs.ok_or_else(bad)?;
+    Ok(last.write_boot(&boot, Lsn(head.end), &epochs, false)?)
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
