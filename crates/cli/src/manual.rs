@@ -1,4 +1,4 @@
-//! `daruma completion` and `daruma manual`: completion for shells, man pages and pages of the book ([`reference`]), made from the
+//! `daruma completion` and `daruma manual`: completion for shells, man pages and pages of the book (`reference`), made from the
 //! definitions of the commands.
 
 mod reference;

@@ -199,7 +199,7 @@ fn read_wish(def: &EventDef) -> Result<(EventKind, Wish)> {
     Ok((info.kind, wish))
 }
 
-/// The predicate of an event, checked. Errors as [`Predicate::new`].
+/// The predicate of an event, checked. Errors as `Predicate::new`.
 pub fn check_event(def: &EventDef) -> Result<()> {
     read_wish(def).map(drop)
 }
