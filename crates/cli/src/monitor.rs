@@ -7,7 +7,7 @@ use daruma_client::client::{EncryptionWish, Options, Trust};
 use daruma_client::connect::{ConnectArgs, ConnectError, EncryptLevel, parse_server};
 use daruma_monitor::{Monitor, MonitorError, MonitorOptions};
 use daruma_server::program::{Program, ProgramOptions};
-use daruma_server::{EncryptionPolicy, ServerError};
+use daruma_server::{EncryptionPolicy, LogCompression, ServerError};
 use daruma_tds::login::Secret;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -276,6 +276,7 @@ fn own_server(args: &MonitorArgs) -> Result<Program, MonitorFailure> {
         listen: "127.0.0.1:0".into(),
         server_name: None,
         trace_flags: Vec::new(),
+        log_compression: LogCompression::default(),
         sa_password: given.filter(|password| !password.is_empty()),
         memory_bytes: Some(MEMORY_BYTES),
         encryption: EncryptionPolicy::On,

@@ -6,7 +6,7 @@ use crate::notify;
 use crate::settings::{self, ConfFile, Settings};
 use clap::{Args, ValueEnum};
 use daruma_server::program::{FolderLimit, Program, ProgramOptions};
-use daruma_server::{EncryptionPolicy, ServerError};
+use daruma_server::{EncryptionPolicy, LogCompression, ServerError};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::io::Write;
@@ -50,6 +50,11 @@ pub struct ServeArgs {
     /// Trace flag that is on from the start, for the whole server; may be given several times
     #[arg(short = 'T', value_name = "FLAG", value_parser = clap::value_parser!(i32).range(1..=32767))]
     trace_flags: Vec<i32>,
+
+    /// Compression of the log that goes to replicas: automatic = each block when that is faster; 2014 = always; 2016 = to
+    /// asynchronous replicas only. Trace flags 9592 (to synchronous ones as well) and 1462 (not to asynchronous ones) win
+    #[arg(long, value_enum, value_name = "DEFAULTS", default_value = "automatic")]
+    log_compression: Compression,
 
     /// Folder of scripts (*.sql, in the order of their names) that `sa` runs in a new data folder before anybody else can connect
     /// [env: DARUMA_INIT_SCRIPTS]
@@ -106,6 +111,26 @@ impl From<Encrypt> for EncryptionPolicy {
             Encrypt::On => EncryptionPolicy::On,
             Encrypt::Required => EncryptionPolicy::Required,
             Encrypt::Strict => EncryptionPolicy::Strict,
+        }
+    }
+}
+
+/// Which release's defaults apply.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Compression {
+    Automatic,
+    #[value(name = "2014")]
+    Of2014,
+    #[value(name = "2016")]
+    Of2016,
+}
+
+impl From<Compression> for LogCompression {
+    fn from(compression: Compression) -> LogCompression {
+        match compression {
+            Compression::Automatic => LogCompression::Automatic,
+            Compression::Of2014 => LogCompression::Of2014,
+            Compression::Of2016 => LogCompression::Of2016,
         }
     }
 }
@@ -241,6 +266,7 @@ fn options(args: &ServeArgs, encrypt: Encrypt, settings: Settings) -> ProgramOpt
         listen,
         server_name: args.server_name.clone(),
         trace_flags: [settings.trace_flags, args.trace_flags.clone()].concat(),
+        log_compression: args.log_compression.into(),
         // Read here rather than as an option: arguments show in the list of processes.
         sa_password: settings.sa_password,
         memory_bytes: args.memory.or(settings.memory_bytes),

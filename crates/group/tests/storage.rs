@@ -173,7 +173,7 @@ fn a_commit_is_on_both_disks_and_a_failover_keeps_it() {
         None,
         rules,
         LONG,
-        Mode::Always,
+        Arc::new(|_| Mode::Always),
         None,
     );
     let led = led.expect("it leads");

@@ -47,6 +47,8 @@ mod transport;
 mod watcher;
 mod wire;
 
+/// Which release's defaults the compression of log to replicas follows.
+pub use daruma_group::compress::Defaults as LogCompression;
 pub use error::ServerError;
 pub use listener::{Limits, Listener, Waker};
 pub use service::{

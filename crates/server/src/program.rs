@@ -4,6 +4,7 @@
 //! recovered side by side meanwhile; each can be used when it is ready. Stop: the reverse.
 //! A crash at any point of either is a crash like any other: recovery takes care of it.
 
+use crate::LogCompression;
 use crate::cluster;
 use crate::engine::EngineService;
 use crate::error::ServerError;
@@ -60,6 +61,8 @@ pub struct ProgramOptions {
     pub server_name: Option<String>,
     /// Trace flags that are on from the start, for the whole server.
     pub trace_flags: Vec<i32>,
+    /// Of the log that goes to replicas, where no trace flag says otherwise.
+    pub log_compression: LogCompression,
     pub sa_password: Option<String>,
     /// Bound of the server's memory: three quarters are for pages, the rest for everything else. `None` takes half of the
     /// machine's memory, one half of it for pages.
@@ -116,7 +119,7 @@ impl Program {
         instance.trace_flags.lock().clone_from(&options.trace_flags);
         instance.keep_file(&options.data_dir.join(LOCK_FILE));
         let cluster = cluster::start(&instance)?;
-        let availability = Availability::start(&instance, cluster);
+        let availability = Availability::start(&instance, cluster, options.log_compression);
         let recovery = Recovery::start(&instance)?;
         let url_devices = Arc::new(daruma_object::ObjectDevices::new());
         let _first = instance.url_devices.set(url_devices);

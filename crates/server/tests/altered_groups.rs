@@ -1,5 +1,6 @@
 //! A change of an availability group that a kill cuts short, before each write of it: the server starts again, and the database works.
 
+use daruma_server::LogCompression;
 use daruma_server::hadr::Availability;
 use daruma_server::password::Argon2Hasher;
 use daruma_sim::SimDisk;
@@ -74,7 +75,7 @@ impl Server {
         };
         let env = daruma_sim::env(&disk, seed);
         let instance = Instance::begin(env, Path::new("/data"), options).expect("starts");
-        let availability = Availability::start(&instance, None);
+        let availability = Availability::start(&instance, None, LogCompression::default());
         while instance.recover_next() {}
         Server {
             disk,

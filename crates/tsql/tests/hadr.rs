@@ -171,6 +171,8 @@ impl HadrService for Told {
                         end_of_log: None,
                         log_send_queue_bytes: 4_096,
                         log_send_bytes_per_second: 0,
+                        log_block_bytes: (at == 1).then_some(60_000),
+                        log_block_sent_bytes: (at == 1).then_some(9_000),
                         redo_queue_bytes: 0,
                         redo_bytes_per_second: 0,
                         secondary_lag_ms: Some(1_500),
@@ -302,12 +304,12 @@ fn states_of_the_service_are_shown() {
     assert!(shown.contains("DARUMA | ONLINE | NOT_HEALTHY"), "{shown}");
     let shown = admin.run(
         "SELECT is_primary_replica AS p, synchronization_state_desc AS s, synchronization_health_desc AS h, is_suspended AS u, suspend_reason_desc AS w, \
-         last_hardened_lsn AS l, log_send_queue_size AS q, secondary_lag_seconds AS g FROM sys.dm_hadr_database_replica_states ORDER BY 1 DESC, 3",
+         last_hardened_lsn AS l, log_send_queue_size AS q, secondary_lag_seconds AS g, log_block_bytes AS b, log_block_sent_bytes AS t FROM sys.dm_hadr_database_replica_states ORDER BY 1 DESC, 3",
     );
     for line in [
-        "1 | SYNCHRONIZED | HEALTHY | 0 | NULL | 77 | 4 | 1",
+        "1 | SYNCHRONIZED | HEALTHY | 0 | NULL | 77 | 4 | 1 | NULL | NULL",
         "0 | SYNCHRONIZING | HEALTHY | 0 | NULL | 77 | 4 | 1",
-        "0 | SYNCHRONIZING | PARTIALLY_HEALTHY | 1 | SUSPEND_FROM_USER | 77 | 4 | 1",
+        "0 | SYNCHRONIZING | PARTIALLY_HEALTHY | 1 | SUSPEND_FROM_USER | 77 | 4 | 1 | 60000 | 9000",
     ] {
         assert!(shown.contains(line), "{shown}");
     }

@@ -1,6 +1,7 @@
 //! An availability group of two servers, each a process, over loopback.
 
 mod clustered;
+mod compression;
 mod failover;
 mod listeners;
 mod pages;

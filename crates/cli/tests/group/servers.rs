@@ -24,6 +24,8 @@ pub struct Server {
     pub port: u16,
     /// Of its cluster service, if it is a node.
     cluster: u16,
+    /// More arguments of `daruma serve`.
+    pub arguments: &'static [&'static str],
     process: Option<Child>,
 }
 
@@ -63,6 +65,7 @@ impl Server {
             endpoint: free_port(),
             port: 0,
             cluster: free_port(),
+            arguments: &[],
             process: None,
         }
     }
@@ -115,6 +118,7 @@ impl Server {
             .args(["serve", "--listen", &listen, "--server-name", self.name])
             .args(["--memory", "128M", "--data"])
             .arg(&self.folder)
+            .args(self.arguments)
             .env("MSSQL_SA_PASSWORD", PASSWORD)
             .stderr(Stdio::piped())
             .spawn()

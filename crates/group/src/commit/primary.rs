@@ -478,10 +478,16 @@ impl Primary {
         }
     }
 
+    /// Are both it and this node configured to be synchronous?
+    pub fn is_synchronous(&self, replica: ReplicaId) -> bool {
+        let is = |p: &Peer| p.config.synchronous;
+        self.rules.synchronous && self.peer(replica).is_some_and(is)
+    }
+
     /// May commits wait for it? A participant whose connection broke stays one until a clock runs out.
     fn stays(&self, replica: ReplicaId) -> bool {
-        let may = |p: &Peer| p.config.synchronous && !p.suspended && !p.lost;
-        self.rules.synchronous && self.peer(replica).is_some_and(may)
+        let may = |p: &Peer| !p.suspended && !p.lost;
+        self.is_synchronous(replica) && self.peer(replica).is_some_and(may)
     }
 
     /// Connected, and within one window of the log's end.

@@ -79,7 +79,7 @@ impl Choice {
         }
     }
 
-    /// The trace flags have changed.
+    /// How the next blocks are to go: trace flags may have changed.
     pub fn set_mode(&mut self, mode: Mode) {
         self.mode = mode;
     }

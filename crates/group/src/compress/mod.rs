@@ -9,6 +9,7 @@
 //! Invariants
 //! 1. What is unpacked is as long as the frame said, and no longer than a block: nothing is allocated beyond that.
 //! 2. A block that does not become smaller travels as it is.
+//! 3. A mode counts from the next block on: [`ModeOf`] is asked for each.
 //!
 //! Read next: `choice`, `cache`.
 
@@ -59,6 +60,9 @@ pub struct TraceFlags {
     /// 9567: seeding is compressed.
     pub seeding: bool,
 }
+
+/// How log goes to a replica now; told whether the replica is a synchronous one.
+pub type ModeOf = Arc<dyn Fn(bool) -> Mode + Send + Sync>;
 
 impl Mode {
     /// For log to a replica.

@@ -11,7 +11,7 @@ use crate::commit::{
     Clocks, EpochId, Fork, Primary, PrimaryInput, PrimaryOutput, Record, ReplicaId, Replicas,
     Reply, Request, Role, Rules, SyncState,
 };
-use crate::compress::{Choice, Mode, PackCache};
+use crate::compress::{Choice, Mode, ModeOf, PackCache};
 use crate::transport::{Link, LinkError, Pull, Source};
 use crate::wire::{Ack, Block, Codec, LeadTold, Message};
 use daruma_base::Lsn;
@@ -33,7 +33,6 @@ const TICK: Duration = Duration::from_millis(100);
 pub struct Led {
     shared: Arc<Shared>,
     session_timeout: Duration,
-    mode: Mode,
     /// Beside the file.
     authority: Option<Arc<dyn Authority>>,
     state: Mutex<State>,
@@ -43,6 +42,7 @@ pub struct Led {
 struct Shared {
     database: u128,
     log: Arc<dyn PrimaryLog>,
+    mode_of: ModeOf,
     cache: PackCache,
     lead: LeadTold,
     quorum: AtomicU64,
@@ -77,6 +77,8 @@ struct State {
     clocks: Vec<Clocks>,
     links: Vec<(ReplicaId, Arc<Link>)>,
     shipments: Vec<Arc<Shipment>>,
+    /// Since this node began to lead, over all connections.
+    shipped: Vec<(ReplicaId, Arc<Mutex<ShipmentCounts>>)>,
     /// To whom nothing is shipped, by order of an administrator here.
     resting_here: Replicas,
     /// The same, by order of one there.
@@ -99,6 +101,17 @@ impl State {
     fn link_of(&self, replica: ReplicaId) -> Option<&Arc<Link>> {
         let link = self.links.iter().find(|(r, _)| *r == replica);
         link.map(|(_, link)| link)
+    }
+
+    /// What was shipped to a replica, to be counted on.
+    fn shipped_to(&mut self, replica: ReplicaId) -> Arc<Mutex<ShipmentCounts>> {
+        let known = self.shipped.iter().find(|(r, _)| *r == replica);
+        if let Some((_, counts)) = known {
+            return counts.clone();
+        }
+        let counts = Arc::default();
+        self.shipped.push((replica, Arc::clone(&counts)));
+        counts
     }
 
     fn counts(&self, link: &Arc<Link>) -> bool {
@@ -205,7 +218,7 @@ pub struct Progress {
     pub sent: Option<Lsn>,
     /// What it last said.
     pub heard: Option<Heard>,
-    /// What was shipped.
+    /// What was shipped since this node began to lead.
     pub counts: ShipmentCounts,
     /// How fast.
     pub rates: Rates,
@@ -226,7 +239,7 @@ impl Led {
         acknowledged: Option<Lsn>,
         rules: Rules,
         session_timeout: Duration,
-        mode: Mode,
+        mode_of: ModeOf,
         authority: Option<Arc<dyn Authority>>,
     ) -> io::Result<Arc<Led>> {
         assert_eq!(authority.is_some(), rules.leased, "a lease is somebody's");
@@ -250,13 +263,13 @@ impl Led {
             shared: Arc::new(Shared {
                 database,
                 log,
+                mode_of,
                 cache: PackCache::new(PACKED_BYTES_MAX),
                 lead,
                 quorum: AtomicU64::new(quorum.0),
                 bell: Arc::default(),
             }),
             session_timeout,
-            mode,
             authority,
             state: Mutex::new(State {
                 machine,
@@ -264,6 +277,7 @@ impl Led {
                 clocks,
                 links: Vec::new(),
                 shipments: Vec::new(),
+                shipped: Vec::new(),
                 resting_here: Replicas::NONE,
                 resting_there: Replicas::NONE,
                 last: Vec::new(),
@@ -314,7 +328,7 @@ impl Led {
         Lsn(self.shared.quorum.load(Ordering::Acquire))
     }
 
-    /// What was shipped, by replica.
+    /// What was shipped to replicas that are shipped to now.
     pub fn shipped(&self) -> Vec<(ReplicaId, ShipmentCounts)> {
         let state = self.state.lock();
         state
@@ -338,7 +352,9 @@ impl Led {
                 rests: state.resting().contains(replica),
                 sent: shipment.map(|s| Lsn(s.sent.load(Ordering::Acquire))),
                 heard: state.last.iter().find(|(r, _)| *r == replica).map(|l| l.1),
-                counts: shipment.map(|s| s.counts()).unwrap_or_default(),
+                counts: (state.shipped.iter().find(|(r, _)| *r == replica))
+                    .map(|(_, counts)| *counts.lock())
+                    .unwrap_or_default(),
                 rates: (state.rates.iter().find(|(r, _)| *r == replica))
                     .map(|(_, rates)| *rates)
                     .unwrap_or_default(),
@@ -373,6 +389,7 @@ impl Led {
                 .into_iter()
                 .partition(|c| stays(c.replica()));
             state.clocks = stay;
+            state.shipped.retain(|(r, _)| stays(*r));
             for config in &rules.replicas {
                 if !state.clocks.iter().any(|c| c.replica() == config.replica) {
                     let clocks = Clocks::new(config.replica, timeout_ms, now);
@@ -617,21 +634,24 @@ impl Led {
             }
         };
         let feed = self.shared.log.feed(from, Box::new(more)).ok()?;
+        let replica = link.peer().replica;
+        let counts = self.state.lock().shipped_to(replica);
         let shipment = Arc::new(Shipment {
-            replica: link.peer().replica,
+            replica,
             link: link.clone(),
             shared: self.shared.clone(),
             limit: AtomicU64::new(0),
+            is_synchronous: AtomicBool::new(false),
             sent: AtomicU64::new(from.0),
             began: self.began,
             state: Mutex::new(Shipping {
                 feed,
-                choice: Choice::new(self.mode, link.peer().codecs),
+                choice: Choice::new(Mode::default(), link.peer().codecs),
                 under_way: VecDeque::new(),
                 told_quorum: Lsn::NONE,
                 silent_since: None,
-                counts: ShipmentCounts::default(),
             }),
+            counts,
             failed: AtomicBool::new(false),
         });
         // Under the latch: whoever takes the connection's place takes the shipment off it, or finds none.
@@ -791,6 +811,11 @@ impl Led {
             machine, shipments, ..
         } = state;
         for shipment in shipments {
+            // Before anything may be sent.
+            let is_synchronous = machine.is_synchronous(shipment.replica);
+            shipment
+                .is_synchronous
+                .store(is_synchronous, Ordering::Release);
             let limit = machine.feed_limit(shipment.replica);
             if shipment.limit.swap(limit.0, Ordering::AcqRel) != limit.0 || raised.is_some() {
                 shipment.link.wake();
@@ -819,9 +844,12 @@ pub struct Shipment {
     link: Arc<Link>,
     shared: Arc<Shared>,
     limit: AtomicU64,
+    is_synchronous: AtomicBool,
     sent: AtomicU64,
     began: Instant,
     state: Mutex<Shipping>,
+    /// Shared with earlier streams to the same replica.
+    counts: Arc<Mutex<ShipmentCounts>>,
     /// The log that it needs is gone: it takes no part until it is seeded anew.
     failed: AtomicBool,
 }
@@ -833,12 +861,19 @@ struct Shipping {
     under_way: VecDeque<(Lsn, u64)>,
     told_quorum: Lsn,
     silent_since: Option<Instant>,
-    counts: ShipmentCounts,
 }
 
 impl Shipment {
     fn counts(&self) -> ShipmentCounts {
-        self.state.lock().counts
+        *self.counts.lock()
+    }
+
+    fn count(&self, codec: Codec, plain_bytes: usize, sent_bytes: usize) {
+        let mut counts = self.counts.lock();
+        counts.blocks += 1;
+        counts.plain_bytes += plain_bytes as u64;
+        counts.sent_bytes += sent_bytes as u64;
+        counts.packed_blocks += u64::from(codec != Codec::Plain);
     }
 
     fn acknowledged(&self, ack: &Ack, now: Duration) {
@@ -862,6 +897,8 @@ impl Shipment {
     fn packed(&self, state: &mut Shipping, block: &LogBlock) -> Message {
         let plain = block.plain();
         let waiting = state.choice.rate().outstanding_bytes() > 0;
+        let is_synchronous = self.is_synchronous.load(Ordering::Acquire);
+        state.choice.set_mode((self.shared.mode_of)(is_synchronous));
         let has = |codec: Codec| self.shared.cache.has(block.first, codec);
         let decision = state.choice.choose(plain.len(), waiting, 1.0, has);
         let (codec, bytes) = match decision.codec {
@@ -877,10 +914,7 @@ impl Shipment {
                 (packed.codec, packed.bytes)
             }
         };
-        state.counts.blocks += 1;
-        state.counts.plain_bytes += plain.len() as u64;
-        state.counts.sent_bytes += bytes.len() as u64;
-        state.counts.packed_blocks += u64::from(codec != Codec::Plain);
+        self.count(codec, plain.len(), bytes.len());
         state.choice.rate().sent(bytes.len(), self.began.elapsed());
         state.under_way.push_back((block.end, bytes.len() as u64));
         let quorum = Lsn(self.shared.quorum.load(Ordering::Acquire));

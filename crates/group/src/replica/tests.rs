@@ -236,6 +236,8 @@ struct Group {
     configs: Vec<EndpointConfig>,
     members: Vec<Member>,
     session_timeout: Duration,
+    /// Of log to synchronous replicas, and to others.
+    modes: Arc<Mutex<(Mode, Mode)>>,
     links: Mutex<Vec<(Arc<Link>, std::thread::JoinHandle<()>)>>,
 }
 
@@ -287,6 +289,7 @@ impl Group {
             configs: Vec::new(),
             members: members.clone(),
             session_timeout,
+            modes: Arc::new(Mutex::new((Mode::Always, Mode::Always))),
             links: Mutex::default(),
         };
         for (n, identity) in identities.into_iter().enumerate() {
@@ -349,6 +352,7 @@ impl Group {
             state.acked = Some(state.quorum);
             Lsn(state.end())
         };
+        let modes = self.modes.clone();
         let led = Led::begin(
             DATABASE,
             server.me,
@@ -358,7 +362,13 @@ impl Group {
             None,
             rules(n, self.servers.len()),
             self.session_timeout,
-            Mode::Always,
+            Arc::new(move |synchronous| {
+                let (to_synchronous, to_others) = *modes.lock();
+                match synchronous {
+                    true => to_synchronous,
+                    false => to_others,
+                }
+            }),
             None,
         );
         let led = led.expect("it leads");
@@ -646,6 +656,38 @@ fn three_replicas_share_what_is_packed() {
     for n in [1, 2] {
         assert_eq!(group.servers[0].log.bytes(), group.servers[n].log.bytes());
     }
+}
+
+#[test]
+fn how_log_is_packed_follows_the_mode_and_the_replica_from_block_to_block() {
+    let group = Group::new(2, LONG);
+    let link = group.connect(0, 1);
+    group.wait_synchronized(0, 1);
+    let counts = || group.led(0).progress()[0].counts;
+    let shipped = |modes: (Mode, Mode)| {
+        *group.modes.lock() = modes;
+        let before = counts();
+        let end = group.commit(0, &"the same words again and again ".repeat(100));
+        let there = &group.servers[1].log;
+        there.wait("the block on the other side", |s| s.here >= end.0);
+        let after = counts();
+        assert!(after.plain_bytes > before.plain_bytes);
+        after.packed_blocks > before.packed_blocks
+            && (after.sent_bytes - before.sent_bytes) * 4 < after.plain_bytes - before.plain_bytes
+    };
+    assert!(!shipped((Mode::Never, Mode::Always)));
+    assert!(shipped((Mode::Always, Mode::Never)));
+    let mut asynchronous = rules(0, 2);
+    asynchronous.replicas[0].synchronous = false;
+    group.led(0).configure(asynchronous);
+    assert!(!shipped((Mode::Always, Mode::Never)));
+    assert!(shipped((Mode::Never, Mode::Always)));
+    // What was shipped on an earlier connection counts on.
+    let before = counts();
+    link.close();
+    group.connect(0, 1);
+    assert!(shipped((Mode::Never, Mode::Always)));
+    assert!(counts().plain_bytes > before.plain_bytes && counts().blocks > before.blocks);
 }
 
 #[test]

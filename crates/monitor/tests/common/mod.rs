@@ -5,8 +5,8 @@
 use daruma_client::client::{Client, EncryptionWish, Options};
 use daruma_client::value;
 use daruma_monitor::{Monitor, MonitorOptions};
-use daruma_server::EncryptionPolicy;
 use daruma_server::program::{Program, ProgramOptions};
+use daruma_server::{EncryptionPolicy, LogCompression};
 use daruma_tds::login::Secret;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -26,6 +26,7 @@ pub fn server(data_dir: &Path) -> Program {
         listen: "127.0.0.1:0".into(),
         server_name: None,
         trace_flags: Vec::new(),
+        log_compression: LogCompression::default(),
         sa_password: Some(PASSWORD.into()),
         memory_bytes: Some(96 << 20),
         encryption: EncryptionPolicy::Off,

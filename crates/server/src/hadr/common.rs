@@ -11,6 +11,7 @@ use daruma_base::Disk;
 use daruma_catalog::{EndpointDef, EndpointState, names_equal};
 use daruma_cluster::Cluster;
 use daruma_group::commit::ReplicaId;
+use daruma_group::compress::{Defaults, Mode, ModeOf, TraceFlags};
 use daruma_group::transport::{
     Door, Endpoint, EndpointConfig, Fingerprint, Handler, Identity, Link, LinkError,
 };
@@ -39,6 +40,7 @@ const INVITATION_AGE: Duration = Duration::from_secs(60);
 pub(super) struct Common {
     pub instance: Arc<Instance>,
     cluster: Option<Arc<Cluster>>,
+    compression: Defaults,
     listening: Mutex<Listening>,
     pub groups: RwLock<Vec<Arc<Group>>>,
     pub ports: Ports,
@@ -60,10 +62,15 @@ struct Invitation {
 }
 
 impl Common {
-    pub(super) fn new(instance: &Arc<Instance>, cluster: Option<Arc<Cluster>>) -> Arc<Common> {
+    pub(super) fn new(
+        instance: &Arc<Instance>,
+        cluster: Option<Arc<Cluster>>,
+        compression: Defaults,
+    ) -> Arc<Common> {
         Arc::new(Common {
             instance: instance.clone(),
             cluster,
+            compression,
             listening: Mutex::default(),
             groups: RwLock::default(),
             ports: Ports::default(),
@@ -79,6 +86,15 @@ impl Common {
     /// The cluster that the server is a node of.
     pub(super) fn cluster(&self) -> Option<&Arc<Cluster>> {
         self.cluster.as_ref()
+    }
+
+    /// How log goes to replicas: by the server's defaults, and by the trace flags that are on when it is asked.
+    pub(super) fn modes(&self) -> ModeOf {
+        let (defaults, instance) = (self.compression, Arc::downgrade(&self.instance));
+        Arc::new(move |synchronous| {
+            let flags = instance.upgrade().map(|i| trace_flags(&i));
+            Mode::of_log(defaults, flags.unwrap_or_default(), synchronous)
+        })
     }
 
     pub(super) fn disk(&self) -> &Arc<dyn Disk> {
@@ -225,6 +241,16 @@ impl Common {
     /// Nobody comes in any more.
     pub(super) fn stop(&self) {
         *self.listening.lock() = Listening::default();
+    }
+}
+
+/// Those of the trace flags that say how log travels.
+fn trace_flags(instance: &Instance) -> TraceFlags {
+    let on = instance.trace_flags.lock();
+    TraceFlags {
+        to_synchronous: on.contains(&9592),
+        not_to_asynchronous: on.contains(&1462),
+        seeding: on.contains(&9567),
     }
 }
 

@@ -47,6 +47,7 @@ use common::Common;
 use daruma_base::{DatabaseId, PageId};
 use daruma_catalog::{ClusterType, EndpointDef, GroupDef};
 use daruma_cluster::{Cluster, Command};
+use daruma_group::compress::Defaults;
 use daruma_tsql::error::Result;
 use daruma_tsql::instance::Instance;
 use daruma_tsql::instance::hadr::{
@@ -69,9 +70,13 @@ pub struct Availability {
 
 impl Availability {
     /// Begins with the groups that `instance` knows, and serves its statements. To be called before the databases are recovered:
-    /// those of groups are opened here.
-    pub fn start(instance: &Arc<Instance>, cluster: Option<Arc<Cluster>>) -> Availability {
-        let common = Common::new(instance, cluster);
+    /// those of groups are opened here. `compression`: of the log that goes to replicas, where no trace flag says otherwise.
+    pub fn start(
+        instance: &Arc<Instance>,
+        cluster: Option<Arc<Cluster>>,
+        compression: Defaults,
+    ) -> Availability {
+        let common = Common::new(instance, cluster, compression);
         let service = Service {
             common: common.clone(),
         };

@@ -21,7 +21,6 @@ use daruma_catalog::{GroupDatabaseDef, names_equal};
 use daruma_group::commit::{
     Epoch, EpochId, Fork, History, Record, ReplicaId, Replicas, Request, Role, Verdict,
 };
-use daruma_group::compress::Mode;
 use daruma_group::replica::{
     Authority, Change, CopyChange, Followed, Following, Led, Standing, StandingFile, StorageCopy,
     StorageLog,
@@ -300,7 +299,7 @@ impl Group {
             acknowledged,
             self.rules(),
             self.session_timeout(),
-            Mode::Automatic,
+            self.common.modes(),
             self.authority(number),
         );
         let led = led.map_err(|e| SqlError::new(17300, 16, 1, e.to_string()))?;

@@ -152,6 +152,8 @@ impl Group {
             last_redone: ack.and_then(|a| at(a.applied)),
             log_send_queue_bytes: sent.map_or(0, |s| end.0.saturating_sub(s.0)),
             log_send_bytes_per_second: progress.rates.send.bytes_per_second(),
+            log_block_bytes: Some(progress.counts.plain_bytes),
+            log_block_sent_bytes: Some(progress.counts.sent_bytes),
             redo_queue_bytes: ack.map_or(0, |a| a.here.0.saturating_sub(a.applied.0)),
             redo_bytes_per_second: progress.rates.redo.bytes_per_second(),
             // Whoever has everything lags by nothing, however long ago it said so.
@@ -187,6 +189,8 @@ impl Group {
             end_of_log: None,
             log_send_queue_bytes: 0,
             log_send_bytes_per_second: 0,
+            log_block_bytes: None,
+            log_block_sent_bytes: None,
             redo_queue_bytes: 0,
             redo_bytes_per_second: 0,
             secondary_lag_ms: None,

@@ -4,8 +4,8 @@
 
 pub mod scripted;
 
-use daruma_server::EncryptionPolicy;
 use daruma_server::program::{Program, ProgramOptions};
+use daruma_server::{EncryptionPolicy, LogCompression};
 use daruma_tds::TdsVersion;
 use daruma_tds::login::{Login7, Secret};
 use daruma_tds::packet::{MessageWriter, PACKET_BYTES_MAX, PacketReader, PacketType, Reset};
@@ -146,6 +146,7 @@ pub fn program_options(data_dir: &Path, encryption: EncryptionPolicy) -> Program
         listen: "127.0.0.1:0".into(),
         server_name: None,
         trace_flags: Vec::new(),
+        log_compression: LogCompression::default(),
         sa_password: Some(PASSWORD.into()),
         memory_bytes: Some(64 << 20),
         encryption,

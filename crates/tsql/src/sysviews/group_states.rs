@@ -85,7 +85,8 @@ const DM_HADR_DATABASE_REPLICA_STATES: &str = "
     log_send_queue_size bigint?; log_send_rate bigint?; redo_queue_size bigint?; redo_rate bigint?;
     filestream_send_rate bigint?; end_of_log_lsn numeric(25,0)?; last_commit_lsn numeric(25,0)?;
     last_commit_time datetime?; low_water_mark_for_ghosts bigint?; secondary_lag_seconds bigint?;
-    quorum_commit_lsn numeric(25,0)?; quorum_commit_time datetime?";
+    quorum_commit_lsn numeric(25,0)?; quorum_commit_time datetime?; log_block_bytes bigint?;
+    log_block_sent_bytes bigint?";
 
 const DM_HADR_DATABASE_REPLICA_CLUSTER_STATES: &str = "
     replica_id uniqueidentifier; group_database_id uniqueidentifier; database_name sysname?; is_failover_ready bit;
@@ -370,6 +371,8 @@ fn database_states(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         }
         rows.set("log_send_queue_size", kib(state.log_send_queue_bytes))
             .set("log_send_rate", kib(state.log_send_bytes_per_second))
+            .set("log_block_bytes", state.log_block_bytes)
+            .set("log_block_sent_bytes", state.log_block_sent_bytes)
             .set("redo_queue_size", kib(state.redo_queue_bytes))
             .set("redo_rate", kib(state.redo_bytes_per_second))
             .set("end_of_log_lsn", state.end_of_log.map(|l| l.0))

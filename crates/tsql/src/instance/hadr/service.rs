@@ -71,6 +71,9 @@ pub struct DatabaseReplicaState {
     /// Log that is not sent yet, in bytes, and bytes sent each second.
     pub log_send_queue_bytes: u64,
     pub log_send_bytes_per_second: u64,
+    /// Bytes of the log blocks that were sent, and what they were on the wire; `None` where this server sends nothing.
+    pub log_block_bytes: Option<u64>,
+    pub log_block_sent_bytes: Option<u64>,
     /// Log that is hard and not redone yet, in bytes, and bytes redone each second.
     pub redo_queue_bytes: u64,
     pub redo_bytes_per_second: u64,

@@ -1,0 +1,72 @@
+//! How log travels: `--log-compression`, and trace flags 9592 and 1462 while it flows.
+
+use super::servers::*;
+
+/// Bytes of the log blocks that were sent to the other replica, and what they were on the wire.
+const SHIPPED: &str = "SELECT CONCAT(log_block_bytes, ' ', log_block_sent_bytes) FROM sys.dm_hadr_database_replica_states WHERE is_local = 0";
+
+fn shipped(primary: &Server) -> (u64, u64) {
+    let text = primary.value(SHIPPED).expect("a replica");
+    let figures = text.split_once(' ').expect("two figures");
+    let number = |text: &str| text.parse().expect("bytes");
+    (number(figures.0), number(figures.1))
+}
+
+/// Text that packs well goes to the other side; does it travel packed?
+fn is_packed(primary: &Server, secondary: &Server, rows: &mut u32) -> bool {
+    let count = rows.to_string();
+    primary.wait_for(COUNT, &count);
+    secondary.wait_for(COUNT, &count);
+    let before = shipped(primary);
+    for _ in 0..20 {
+        *rows += 1;
+        primary.sql(&format!(
+            "INSERT d.dbo.t VALUES ({rows}, REPLICATE('the same ', 11))"
+        ));
+    }
+    let count = rows.to_string();
+    secondary.wait_for(COUNT, &count);
+    let after = shipped(primary);
+    let (plain, sent) = (after.0 - before.0, after.1 - before.1);
+    assert!(plain > 20 * 99 && sent > 0, "{plain} bytes, {sent} sent");
+    assert!(sent == plain || sent * 10 < plain * 9, "{sent} of {plain}");
+    sent < plain
+}
+
+#[test]
+fn log_travels_as_the_defaults_and_the_trace_flags_say() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let root = root.path();
+    let mut alfa = Server::stopped(root, "ALFA");
+    alfa.arguments = &["--log-compression", "2016"];
+    alfa.run();
+    let bravo = Server::start(root, "BRAVO");
+    acquaint(root, &[&alfa, &bravo]);
+    create_database(&alfa);
+    create_group(root, &alfa, &bravo, "SYNCHRONOUS_COMMIT");
+    alfa.wait_for(OTHER_STATE, "SYNCHRONIZED");
+    let mut rows = 0;
+    let mut is_packed = |primary: &Server| is_packed(primary, &bravo, &mut rows);
+
+    assert!(!is_packed(&alfa), "2016: to nobody synchronous");
+    alfa.sql("DBCC TRACEON (9592, -1)");
+    assert!(is_packed(&alfa), "9592: to synchronous ones as well");
+    alfa.sql("DBCC TRACEOFF (9592, -1)");
+    assert!(!is_packed(&alfa), "off again");
+    alfa.sql("ALTER AVAILABILITY GROUP g MODIFY REPLICA ON 'BRAVO' WITH (AVAILABILITY_MODE = ASYNCHRONOUS_COMMIT)");
+    assert!(is_packed(&alfa), "2016: to asynchronous ones");
+    alfa.sql("DBCC TRACEON (1462, -1)");
+    assert!(!is_packed(&alfa), "1462: not to asynchronous ones");
+
+    // The other defaults, and a flag from the start.
+    alfa.kill();
+    alfa.arguments = &["--log-compression", "2014"];
+    alfa.run();
+    alfa.wait_for(OWN_ROLE, "PRIMARY");
+    assert!(is_packed(&alfa), "2014: to everybody");
+    alfa.kill();
+    alfa.arguments = &["--log-compression", "2014", "-T", "1462"];
+    alfa.run();
+    alfa.wait_for(OWN_ROLE, "PRIMARY");
+    assert!(!is_packed(&alfa), "1462 from the start");
+}
