@@ -115,6 +115,37 @@ fn a_file_that_may_grow_no_further_refuses_statements_and_ends_nothing() {
     assert!(alive.status.success(), "{alive:?}");
 }
 
+#[test]
+fn results_are_shown_while_the_batch_goes_on() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let server = started(dir.path(), &[]);
+    let batch = "select 'a row'; raiserror('a word', 0, 1) with nowait; waitfor delay '01:00'";
+    let mut process = Command::new(DARUMA)
+        .args(["sql", "-C", "-S", &server.address, "-U", "sa", "-Q", batch])
+        .env("SQLCMDPASSWORD", PASSWORD)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let output = process.stdout.take().expect("its output");
+    let (told, said) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        // Nobody listens when all was said.
+        lines.for_each(|line| drop(told.send(line)));
+    });
+    let mut lines = Vec::new();
+    while !lines.iter().any(|l: &String| l.contains("a word")) {
+        match said.recv_timeout(Duration::from_secs(60)) {
+            Ok(line) => lines.push(line),
+            Err(_) => break,
+        }
+    }
+    process.kill().expect("it runs");
+    process.wait().expect("its end");
+    let text = lines.join("\n");
+    assert!(text.contains("a row") && text.contains("a word"), "{text}");
+}
+
 fn group(server: &Server, arguments: &[&str]) -> Output {
     Command::new(DARUMA)
         .arg("group")

@@ -50,8 +50,10 @@ pub enum Command {
         name: String,
         automatic: Vec<u8>,
     },
+    /// The owner has ended the group.
     DropGroup {
         group: GroupId,
+        epoch: u64,
     },
     /// The owner's word: who has everything, and where the group may go by itself. `said` counts its words in this epoch: an earlier
     /// one that comes late is refused.
@@ -163,7 +165,13 @@ impl Command {
                 name,
                 automatic,
             } => return create_group(next, from, *group, name, automatic),
-            Command::DropGroup { group } => next.groups.retain(|g| g.id != *group),
+            Command::DropGroup { group, epoch } => {
+                let is_there = next.group(group).is_some();
+                if is_there && owned(&mut next, group, *epoch, from).is_none() {
+                    return refused("another epoch of the group has begun");
+                }
+                next.groups.retain(|g| g.id != *group);
+            }
             Command::SetGroup {
                 group,
                 epoch,
@@ -347,4 +355,47 @@ fn release(
         }
     }
     Step::Propose(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_owner_of_this_epoch_ends_a_group() {
+        let group = [7; 16];
+        let (owner, other) = (MemberId::node(1), MemberId::node(2));
+        let (owner, other) = (owner.expect("a node"), other.expect("a node"));
+        let state = ClusterState {
+            name: "c".into(),
+            id: 1,
+            nodes: Vec::new(),
+            next_number: 3,
+            witness: None,
+            dynamic_quorum: true,
+            lower_priority: None,
+            windows_rules: false,
+            join: None,
+            groups: vec![GroupState {
+                id: group,
+                name: "g".into(),
+                epoch: 3,
+                owner: Some(owner.number()),
+                in_sync: vec![owner.number(), other.number()],
+                said: 0,
+                automatic: Vec::new(),
+            }],
+        };
+        let end = |from, group, epoch| {
+            let votes = Members::default();
+            Command::DropGroup { group, epoch }.step(from, &state, votes)
+        };
+        assert!(matches!(end(owner, group, 2), Step::Refused(_)));
+        assert!(matches!(end(other, group, 3), Step::Refused(_)));
+        assert!(matches!(end(owner, group, 3), Step::Propose(next) if next.groups.is_empty()));
+        assert!(
+            matches!(end(owner, [8; 16], 3), Step::Done),
+            "it has been done"
+        );
+    }
 }

@@ -131,7 +131,10 @@ fn leads_beside_an_old_witness() -> bool {
     let old = world.records.clone();
     world.crash(1 - leader);
     world.run(ms(2000)).expect("nothing is broken");
-    let on = Command::DropGroup { group: [0u8; 16] };
+    let on = Command::DropGroup {
+        group: [0u8; 16],
+        epoch: 0,
+    };
     world.wish(leader, on).expect("nothing is broken");
     let weight = Command::Priority {
         node: Some(member(1).number()),

@@ -16,6 +16,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 /// Scripts that read each other go no deeper.
@@ -468,7 +469,16 @@ impl Printer<'_> {
     fn print(mut self, mut reply: Reply<'_>, outcome: &mut Outcome) -> Result<(), Failure> {
         let mut writer: Option<ResultWriter<'_>> = None;
         let ended = loop {
-            let event = match reply.next_event() {
+            let next = match reply.poll_event() {
+                Ok(Poll::Ready(event)) => Ok(event),
+                // While the server works, all that it has said is shown.
+                Ok(Poll::Pending) => {
+                    self.output.results.flush()?;
+                    reply.next_event()
+                }
+                Err(error) => Err(error),
+            };
+            let event = match next {
                 Ok(Some(event)) => event,
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(Failure::Client(error)),

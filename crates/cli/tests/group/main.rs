@@ -3,6 +3,7 @@
 mod clustered;
 mod compression;
 mod failover;
+mod joins;
 mod listeners;
 mod pages;
 mod rounds;
@@ -40,7 +41,7 @@ fn what_is_committed_on_the_primary_is_read_on_the_secondary() {
     writer
         .execute("INSERT t VALUES (51, 'both')")
         .expect("commits");
-    let here = bravo.value(hard).expect("a position");
+    let here = bravo.patient_value(hard);
     let there = alfa.value(
         "SELECT last_commit_lsn FROM sys.dm_hadr_database_replica_states WHERE is_local = 1",
     );
@@ -241,7 +242,7 @@ fn a_planned_failover_there_and_back_under_load_loses_nothing() {
     let acknowledged = load.end();
     assert!(acknowledged.len() > 100, "{} commits", acknowledged.len());
     check(primary, &acknowledged);
-    let count = primary.value(COUNT).expect("counts");
+    let count = primary.patient_value(COUNT);
     secondary.wait_for(COUNT, &count);
     check(secondary, &acknowledged);
 }
@@ -334,7 +335,7 @@ fn two_commands_make_a_group_whose_databases_come_by_themselves() {
     bravo.wait_for_state("SYNCHRONIZED");
     alfa.wait_for(OTHER_STATE, "SYNCHRONIZED");
     let acknowledged = load.end();
-    let count = alfa.value(COUNT).expect("counts");
+    let count = alfa.patient_value(COUNT);
     bravo.wait_for(COUNT, &count);
     check(&bravo, &acknowledged);
     let seeded = "SELECT current_state FROM sys.dm_hadr_automatic_seeding";

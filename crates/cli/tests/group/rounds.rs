@@ -96,7 +96,7 @@ fn kills_and_failovers_in_any_order_lose_nothing_that_was_acknowledged() {
             acknowledged.len()
         );
         check(&primary, &acknowledged);
-        let count = primary.value(COUNT).expect("counts");
+        let count = primary.patient_value(COUNT);
         secondary.wait_for(COUNT, &count);
         check(&secondary, &acknowledged);
     }

@@ -173,6 +173,23 @@ impl Server {
         Some(daruma_client::value::text(value))
     }
 
+    /// The same, asked until there is an answer: a database may be about to change its role.
+    pub fn patient_value(&self, text: &str) -> String {
+        let until = Instant::now() + LONG;
+        loop {
+            if let Some(found) = self.value(text) {
+                return found;
+            }
+            assert!(
+                Instant::now() < until,
+                "{}: {text}\nis never answered\n{}",
+                self.name,
+                self.log()
+            );
+            std::thread::sleep(POLL);
+        }
+    }
+
     /// Number of the error that a batch ends with.
     pub fn error(&self, database: &str, text: &str) -> Option<i32> {
         let failed = self.connect(database).and_then(|mut c| c.query(text));

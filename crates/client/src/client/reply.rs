@@ -12,6 +12,7 @@ use daruma_tds::token::{Column, Done, ReturnValue, ServerMessage, Token, TokenDe
 use daruma_value::Value;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 /// One thing a reply says. What concerns the connection alone is kept from the caller.
@@ -68,12 +69,33 @@ impl<'a> Reply<'a> {
 
     /// The next event; `None` at the end. An error that is not fatal is the end too.
     pub fn next_event(&mut self) -> Result<Option<Event>> {
+        loop {
+            match self.poll_event()? {
+                Poll::Ready(event) => return Ok(event),
+                Poll::Pending => {
+                    let fed = self.feed();
+                    if fed.is_err() {
+                        self.forget();
+                    }
+                    fed?;
+                }
+            }
+        }
+    }
+
+    /// The next event as far as it has come already: `Pending` where [`Reply::next_event`] would wait for the server.
+    pub fn poll_event(&mut self) -> Result<Poll<Option<Event>>> {
         let event = self.pull();
-        if !matches!(event, Ok(Some(_))) {
-            self.client.reply = None;
-            self.client.cancel.store(false, Ordering::Relaxed);
+        if !matches!(event, Ok(Poll::Pending | Poll::Ready(Some(_)))) {
+            self.forget();
         }
         event
+    }
+
+    /// The reply has been read.
+    fn forget(&mut self) {
+        self.client.reply = None;
+        self.client.cancel.store(false, Ordering::Relaxed);
     }
 
     /// Reads away the rest.
@@ -95,22 +117,24 @@ impl<'a> Reply<'a> {
         self.client.send(PacketType::Attention, &[])
     }
 
-    fn pull(&mut self) -> Result<Option<Event>> {
+    fn pull(&mut self) -> Result<Poll<Option<Event>>> {
         loop {
             let Some(state) = &mut self.client.reply else {
-                return Ok(None);
+                return Ok(Poll::Ready(None));
             };
             match state.decoder.next_token()? {
                 Some(token) => {
                     if let Some(event) = self.take(token) {
-                        return Ok(Some(event));
+                        return Ok(Poll::Ready(Some(event)));
                     }
                 }
                 None if state.decoder.is_finished() => match self.end_of_message()? {
-                    true => return Ok(None),
-                    false => self.feed()?,
+                    true => return Ok(Poll::Ready(None)),
+                    false if self.feed_at_hand()? => {}
+                    false => return Ok(Poll::Pending),
                 },
-                None => self.feed()?,
+                None if self.feed_at_hand()? => {}
+                None => return Ok(Poll::Pending),
             }
         }
     }
@@ -162,19 +186,26 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Gives the decoder one more packet.
+    /// Gives the decoder one more packet, and waits for it.
     fn feed(&mut self) -> Result<()> {
-        loop {
-            self.look_around()?;
-            let Some(state) = &mut self.client.reply else {
-                return Ok(());
-            };
-            if let Some(packet) = self.client.transport.next_packet()? {
-                state.decoder.feed(packet.payload, packet.header.is_last());
-                return Ok(());
-            }
+        self.look_around()?;
+        while !self.feed_at_hand()? {
             self.client.transport.fill()?;
+            self.look_around()?;
         }
+        Ok(())
+    }
+
+    /// Gives the decoder the next packet, if it has come.
+    fn feed_at_hand(&mut self) -> Result<bool> {
+        let Some(state) = &mut self.client.reply else {
+            return Ok(true);
+        };
+        let packet = self.client.transport.next_packet()?;
+        if let Some(packet) = &packet {
+            state.decoder.feed(packet.payload, packet.header.is_last());
+        }
+        Ok(packet.is_some())
     }
 
     /// Has someone pressed Ctrl-C, has the time run out? The flag stays set until the reply is over, so that a second

@@ -568,6 +568,9 @@ impl Led {
             Some(shipment) => shipment,
             None => {
                 let Some(shipment) = self.ship(link, ack.received) else {
+                    if self.shared.log.has_failed() {
+                        return Ok(());
+                    }
                     // Its log ends where ours is no longer kept: it has to be seeded anew, and is no participant meanwhile.
                     link.send(Message::Rejoin {
                         database: self.shared.database,
@@ -710,7 +713,12 @@ impl Led {
         let now = self.now_ms();
         let mut state = self.state.lock();
         state.note_rates(now);
-        let lost = state.lost(now);
+        let mut lost = state.lost(now);
+        // A log that has failed acknowledges nothing that they lack: whoever is listed may take over, and nobody is given up for what is
+        // wrong here.
+        if self.shared.log.has_failed() {
+            lost.clear();
+        }
         let mut done = Done::default();
         for replica in &lost {
             done.and(self.step_latched(&mut state, PrimaryInput::Lost(*replica)));

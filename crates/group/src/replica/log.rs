@@ -52,6 +52,8 @@ pub trait PrimaryLog: Send + Sync {
     fn end(&self) -> Lsn;
     /// Hard on this node's disk.
     fn here(&self) -> Lsn;
+    /// A write or a sync of it has failed: nothing more is acknowledged from it.
+    fn has_failed(&self) -> bool;
     /// Commits below are acknowledged. It may come late, after a larger one.
     fn raise_quorum(&self, quorum: Lsn);
     /// The log acknowledges what is hard here by itself.

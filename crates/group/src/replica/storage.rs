@@ -80,6 +80,10 @@ impl PrimaryLog for StorageLog {
         self.db.log_stats().hardened_lsn
     }
 
+    fn has_failed(&self) -> bool {
+        self.db.failure().is_some()
+    }
+
     fn raise_quorum(&self, quorum: Lsn) {
         self.db.raise_quorum(quorum);
     }

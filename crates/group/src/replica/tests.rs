@@ -42,6 +42,8 @@ struct MemState {
     fenced: bool,
     /// The disk hangs.
     hangs: bool,
+    /// The disk has failed.
+    failed: bool,
     more: Vec<More>,
 }
 
@@ -122,6 +124,9 @@ struct MemFeed {
 impl Feed for MemFeed {
     fn next(&mut self, limit: Lsn) -> Result<Option<LogBlock>, LogError> {
         let state = self.log.state.lock();
+        if state.failed {
+            return Err(LogError::Failed("the disk".into()));
+        }
         let at = state.blocks.partition_point(|b| b.first < self.next);
         let found = state.blocks.get(at).filter(|b| b.end <= limit);
         assert!(found.is_none_or(|b| b.first == self.next), "within a block");
@@ -144,6 +149,9 @@ impl PrimaryLog for Role_ {
     }
     fn here(&self) -> Lsn {
         Lsn(self.0.state.lock().here)
+    }
+    fn has_failed(&self) -> bool {
+        self.0.state.lock().failed
     }
     fn raise_quorum(&self, quorum: Lsn) {
         let mut state = self.0.state.lock();
@@ -490,6 +498,27 @@ fn a_commit_waits_for_a_disk_that_hangs_until_its_replica_has_left() {
     );
     group.servers[1].log.change(|s| s.hangs = false);
     group.wait_synchronized(0, 1);
+}
+
+/// Whoever is listed may take over from a primary that can write no more: it must stay listed, whatever the primary cannot read or hear.
+#[test]
+fn a_primary_whose_log_has_failed_gives_up_nobody() {
+    const TIMEOUT: Duration = Duration::from_millis(500);
+    let group = Group::new(2, TIMEOUT);
+    let link = group.connect(0, 1);
+    group.wait_synchronized(0, 1);
+    let led = group.led(0);
+    group.servers[0].log.change(|s| {
+        s.failed = true;
+        s.push(b"never hard");
+    });
+    led.log_moved();
+    link.close();
+    let began = led.clock();
+    while led.clock() < began + 3 * TIMEOUT {
+        assert!(led.record().members.contains(id(1)), "it was given up");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]

@@ -211,7 +211,13 @@ impl Common {
 
     fn invite(&self, definition: Definition) {
         let mut invitations = self.invitations.lock();
-        invitations.retain(|i| i.definition.group.group_id != definition.group.group_id);
+        let order = |d: &Definition| (d.reign, d.group.sequence_number);
+        let of_it = |i: &Invitation| i.definition.group.group_id == definition.group.group_id;
+        let mut known = invitations.iter().filter(|i| of_it(i));
+        if known.any(|i| order(&i.definition) > order(&definition)) {
+            return;
+        }
+        invitations.retain(|i| !of_it(i));
         let excess = (invitations.len() + 1).saturating_sub(INVITATIONS_MAX);
         invitations.drain(..excess);
         invitations.push(Invitation {

@@ -484,9 +484,7 @@ impl Group {
                 new.name, reign.primary
             ));
         }
-        let row = self.def().id;
-        let groups = &self.common.instance.hadr.groups;
-        let stored = groups.change(row, |def| {
+        let stored = self.change_stored(|def| {
             if reign == known && new.sequence_number <= def.sequence_number {
                 return Ok(());
             }
@@ -528,8 +526,7 @@ impl Group {
              DROP AVAILABILITY GROUP ends the group here.",
             def.name
         ));
-        let groups = &self.common.instance.hadr.groups;
-        let stored = groups.change(def.id, |def| {
+        let stored = self.change_stored(|def| {
             def.databases.iter_mut().for_each(|d| d.is_joined = false);
             Ok(())
         })?;
@@ -538,6 +535,15 @@ impl Group {
         }
         self.tell(Task::Removed);
         Ok(())
+    }
+
+    /// Changes the row of this group, which has another number on every server. It waits for a statement that is about to store it.
+    fn change_stored(
+        &self,
+        change: impl FnOnce(&mut GroupDef) -> Result<()>,
+    ) -> Result<Option<Arc<GroupDef>>> {
+        let groups = &self.common.instance.hadr.groups;
+        groups.change_found(|def| def.group_id == self.id, change)
     }
 
     fn keep_up(self: &Arc<Self>) {

@@ -169,13 +169,14 @@ impl Service {
             .map_err(|why| owner::cluster_error(&def.name, &why))
     }
 
-    /// The cluster has nothing more to do with the group. `false`: it has not agreed, as far as is known.
-    fn forget(&self, def: &GroupDef) -> bool {
+    /// The cluster has nothing more to do with the group, which this server leads in this epoch. `false`: it has not agreed, as far as
+    /// is known.
+    fn forget(&self, def: &GroupDef, epoch: u64) -> bool {
         let Some(cluster) = self.common.cluster() else {
             return false;
         };
         let group = def.group_id;
-        let agreed = cluster.wish(Command::DropGroup { group }).agreed();
+        let agreed = cluster.wish(Command::DropGroup { group, epoch }).agreed();
         if let Err(why) = &agreed {
             self.common.log(&format!(
                 "The cluster has not taken note that availability group '{}' ended: {why}.",
@@ -193,9 +194,11 @@ impl Service {
             primary: own.map_or(0, |r| r.number),
         };
         let reign = reign.at_least(epoch.map_or(0, owner::least_number));
-        // Databases come after the group's thread has begun, so that a failure leaves none of them in it.
+        // Databases come after the group's thread has begun, so that a failure leaves none of them in it. Who hears of it before they are
+        // there takes the whole for newer.
         let empty = GroupDef {
             databases: Vec::new(),
+            sequence_number: def.sequence_number - 1,
             ..def.clone()
         };
         let group = Group::create(&self.common, empty, reign, epoch)?;
@@ -205,6 +208,7 @@ impl Service {
                 group.lead_new(database)?;
             }
             group.set_def(whole);
+            group.announce();
             if let Some(warrant) = &group.warrant {
                 warrant.speak();
             }
@@ -254,8 +258,8 @@ impl HadrService for Service {
         }
         let epoch = self.found(def)?;
         let begun = self.begin_group(def, epoch);
-        if begun.is_err() && epoch.is_some() {
-            self.forget(def);
+        if let (Err(_), Some(epoch)) = (&begun, epoch) {
+            self.forget(def, epoch);
         }
         begun
     }
@@ -308,8 +312,8 @@ impl HadrService for Service {
             return Ok(());
         };
         // The cluster first: it could name another owner while the databases here go on alone.
-        let is_owner = group.warrant.as_ref().is_some_and(|w| w.leads().is_some());
-        let is_told = !is_owner || self.forget(def);
+        let leads = group.warrant.as_ref().and_then(|w| w.leads());
+        let is_told = leads.is_none_or(|epoch| self.forget(def, epoch));
         end(&group, is_told);
         self.common
             .groups

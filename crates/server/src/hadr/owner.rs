@@ -245,7 +245,10 @@ pub(super) fn found(
         g.owner == Some(me) && names_equal(&g.name, &def.name) && !known.contains(&g.id)
     });
     for group in left {
-        wish(Command::DropGroup { group: group.id })?;
+        wish(Command::DropGroup {
+            group: group.id,
+            epoch: group.epoch,
+        })?;
     }
     wish(Command::CreateGroup {
         group: def.group_id,
@@ -259,9 +262,11 @@ pub(super) fn found(
         }
         std::thread::sleep(WATCH);
     }
-    let _ = wish(Command::DropGroup {
-        group: def.group_id,
-    });
+    let created = cluster.state().group(&def.group_id).map(|g| g.epoch);
+    if let Some(epoch) = created {
+        let group = def.group_id;
+        let _ = wish(Command::DropGroup { group, epoch });
+    }
     Err("the cluster has given no lease".into())
 }
 

@@ -230,7 +230,10 @@ impl SessionState {
         if transaction.parts.len() > 1 {
             let written = transaction.written();
             if written.len() > 1 {
-                failure = commit_together(&written).err().map(SqlError::from);
+                let committed = self
+                    .check_groups(&written)
+                    .and_then(|()| commit_together(&written).map_err(SqlError::from));
+                failure = committed.err();
             }
         }
         for part in &transaction.parts {
@@ -247,6 +250,24 @@ impl SessionState {
         }
         self.end_of_transaction(autocommit);
         failure.map_or(Ok(()), Err)
+    }
+
+    /// Error 40517 where databases of a group and others were written. After a failover the group's would be on another server, and nobody
+    /// there could tell, or be told, how the transaction ended.
+    fn check_groups(&self, written: &[Txn]) -> Result<()> {
+        let hadr = &self.instance.hadr;
+        let group = |txn: &Txn| {
+            let entry = self.instance.database(txn.database().id())?;
+            Some(hadr.group_of_database(&entry.name())?.group_id)
+        };
+        let mut groups = written.iter().map(group);
+        let first = groups.next().flatten();
+        match groups.all(|g| g == first) {
+            true => Ok(()),
+            false => Err(messages::not_supported(
+                "A transaction that changes databases of an availability group and others",
+            )),
+        }
     }
 
     fn commit_part(&self, part: &Part, durability: Durability) -> Result<()> {

@@ -63,6 +63,15 @@ impl<T: ServerRow + Clone> ServerRows<T> {
         self.change_then(id, change, |_, _, _| ())
     }
 
+    /// Changes the first row that fits; `None` when there is none.
+    pub fn change_found(
+        &self,
+        fits: impl Fn(&T) -> bool,
+        change: impl FnOnce(&mut T) -> Result<()>,
+    ) -> Result<Option<Arc<T>>> {
+        self.change_first(fits, change, |_, _, _| ())
+    }
+
     /// The same, and `then` is told the row before and after and whether it could be stored, before anybody else changes rows.
     pub fn change_then(
         &self,
@@ -70,8 +79,17 @@ impl<T: ServerRow + Clone> ServerRows<T> {
         change: impl FnOnce(&mut T) -> Result<()>,
         then: impl FnOnce(&T, &T, bool),
     ) -> Result<Option<Arc<T>>> {
+        self.change_first(|row| row.id() == id, change, then)
+    }
+
+    fn change_first(
+        &self,
+        fits: impl Fn(&T) -> bool,
+        change: impl FnOnce(&mut T) -> Result<()>,
+        then: impl FnOnce(&T, &T, bool),
+    ) -> Result<Option<Arc<T>>> {
         let _one = self.changing.lock();
-        let Some(before) = self.by_id(id) else {
+        let Some(before) = self.find(fits) else {
             return Ok(None);
         };
         let mut after = (*before).clone();
