@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-const NODES: [&str; 3] = ["ALFA", "BRAVO", "CHARLIE"];
+pub const NODES: [&str; 3] = ["ALFA", "BRAVO", "CHARLIE"];
 /// A client that has no answer by then asks anew.
 const PATIENCE: Duration = Duration::from_secs(3);
 const PLANNED: &str = "ALTER AVAILABILITY GROUP g FAILOVER";
@@ -25,7 +25,7 @@ fn cluster(root: &Path) -> [Server; 3] {
 }
 
 /// Group `g` with database `d`: ALFA leads, BRAVO and CHARLIE are synchronized.
-fn group(root: &Path, mode: &str) -> [Server; 3] {
+pub fn group(root: &Path, mode: &str) -> [Server; 3] {
     group_of(root, mode, "d")
 }
 
@@ -71,7 +71,7 @@ fn all_vote(server: &Server) {
 }
 
 /// The cluster lists all three replicas, and every node votes.
-fn all_in_sync(server: &Server) {
+pub fn all_in_sync(server: &Server) {
     all_vote(server);
     wait("everything is everywhere", server, || {
         in_sync(server) == NODES.len()
@@ -85,11 +85,11 @@ fn in_sync(server: &Server) -> usize {
 }
 
 /// What `daruma cluster show` tells.
-fn shown(server: &Server) -> serde_json::Value {
+pub fn shown(server: &Server) -> serde_json::Value {
     serde_json::from_str(&server.cluster(&["show", "--json"])).expect("JSON")
 }
 
-fn wait(what: &str, server: &Server, mut is_so: impl FnMut() -> bool) {
+pub fn wait(what: &str, server: &Server, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + LONG;
     while !is_so() {
         assert!(Instant::now() < until, "never: {what}\n{}", server.log());
@@ -98,7 +98,7 @@ fn wait(what: &str, server: &Server, mut is_so: impl FnMut() -> bool) {
 }
 
 /// Which of them leads, when one does.
-fn leader(servers: &[&Server]) -> usize {
+pub fn leader(servers: &[&Server]) -> usize {
     let until = Instant::now() + LONG;
     loop {
         let leads = |s: &&Server| s.value(OWN_ROLE).as_deref() == Some("PRIMARY");
@@ -131,7 +131,7 @@ fn into_both(id: u32) -> String {
 }
 
 /// Clients that write wherever they can, and what was acknowledged to them.
-struct Load {
+pub struct Load {
     statement: fn(u32) -> String,
     stopped: AtomicBool,
     next: AtomicU32,
@@ -179,7 +179,7 @@ impl Load {
     }
 
     /// Waits until more has been acknowledged.
-    fn goes_on(&self, server: &Server) {
+    pub fn goes_on(&self, server: &Server) {
         let before = self.count();
         wait("something is acknowledged", server, || {
             self.count() > before + 20
@@ -198,7 +198,7 @@ impl Load {
 }
 
 /// Clients write while this is done; then everything that was acknowledged is on all three, and the same.
-fn under_load(servers: &mut [Server; 3], work: impl FnOnce(&mut [Server; 3], &Load)) {
+pub fn under_load(servers: &mut [Server; 3], work: impl FnOnce(&mut [Server; 3], &Load)) {
     under_load_of(servers, into_one, work);
 }
 
@@ -256,7 +256,7 @@ fn tell(servers: &[Server; 3]) {
 }
 
 /// The two servers that are not this one.
-fn others(servers: &[Server; 3], but: usize) -> Vec<&Server> {
+pub fn others(servers: &[Server; 3], but: usize) -> Vec<&Server> {
     let others = servers.iter().enumerate().filter(|(n, _)| *n != but);
     others.map(|(_, s)| s).collect()
 }

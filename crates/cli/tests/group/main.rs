@@ -3,6 +3,7 @@
 mod clustered;
 mod compression;
 mod failover;
+mod health;
 mod joins;
 mod listeners;
 mod pages;

@@ -97,6 +97,19 @@ impl Server {
         assert!(told.expect("kill").success());
     }
 
+    /// No file of the process may be longer from now on: what is written behind that fails.
+    pub fn limit_files(&self, bytes: u64) {
+        let process = self.process.as_ref().expect("it runs");
+        let limited = Command::new("prlimit")
+            .args([
+                "--pid",
+                &process.id().to_string(),
+                &format!("--fsize={bytes}"),
+            ])
+            .status();
+        assert!(limited.expect("prlimit").success());
+    }
+
     /// Its end while somebody else looks at it, so that nobody waits for a frozen one.
     pub fn end(&self) {
         if self.process.is_some() {

@@ -11,6 +11,7 @@
 //! Read next: `part`, `links`, `states`.
 
 use super::common::{Common, file_error};
+use super::health::Health;
 use super::owner::{Tries, is_clustered};
 use super::part::DatabasePart;
 use super::reign::{Failover, Kept, KeptFile, Reign};
@@ -90,6 +91,7 @@ pub(super) struct Group {
     pub is_paused: AtomicBool,
     /// What was tried by order of the cluster.
     pub tries: Mutex<Tries>,
+    pub health: Mutex<Health>,
     stopped: AtomicBool,
     worker: Mutex<Option<JoinHandle<()>>>,
     /// The others, which may wait for stored definitions.
@@ -156,6 +158,7 @@ impl Group {
             warrant,
             is_paused: AtomicBool::new(false),
             tries: Mutex::default(),
+            health: Mutex::default(),
             stopped: AtomicBool::new(false),
             worker: Mutex::default(),
             threads: Mutex::default(),

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the owner is gone | the cluster waits until its lease is certainly over, and names the first of `automatic` that it lists |
 //! | planned | the owner is asked on the connection, and releases the group to whoever asked |
-//! | the owner's server is stopped | the same, to the first of `automatic` that is there |
+//! | the owner's server is stopped, or too ill (`health`) | the same, to the first of `automatic` that is there |
 //! | the owner cannot lead a database | the same; what it can lead it leads where there is nobody, or where all have tried |
 //! | forced | the cluster names whoever was told, whatever it lacks |
 
@@ -84,13 +84,15 @@ impl Group {
         }
     }
 
-    /// The server is about to stop: somebody else leads, if anybody may. Without a lease nobody would hear of it.
-    pub(super) fn hand_over_to_anybody(self: &Arc<Self>) {
+    /// The server is about to stop, or too ill to lead: somebody else does, if anybody may. Without a lease nobody would hear of it.
+    /// `true`: the cluster has agreed.
+    pub(super) fn hand_over_to_anybody(self: &Arc<Self>) -> bool {
         let Some(warrant) = self.warrant.as_ref().filter(|w| Authority::stands(&***w)) else {
-            return;
+            return false;
         };
-        if let (Some(epoch), Some(to)) = (warrant.leads(), successor(warrant)) {
-            self.release(warrant, epoch, to);
+        match (warrant.leads(), successor(warrant)) {
+            (Some(epoch), Some(to)) => self.release(warrant, epoch, to),
+            _ => false,
         }
     }
 

@@ -10,6 +10,7 @@
 //! | `failover` | how this server becomes the primary |
 //! | `group` | a group: its definition, its thread |
 //! | `handover` | how the owner changes |
+//! | `health` | when an owner is too ill to lead |
 //! | `links` | who connects to whom |
 //! | `listen` | ports of listeners |
 //! | `listing` | which replicas have everything |
@@ -28,6 +29,7 @@ mod common;
 mod failover;
 mod group;
 mod handover;
+mod health;
 mod links;
 mod listen;
 mod listing;

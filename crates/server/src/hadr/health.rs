@@ -1,0 +1,158 @@
+//! Health of an owner: for what a server gives a group away that it holds a lease of (CLUSTER_TYPE = WSFC).
+//!
+//! | condition | asked for by | seen by |
+//! |---|---|---|
+//! | the server is gone, frozen, or out of the quorum's reach | any level | the cluster, when the lease runs out |
+//! | the log of master or tempdb has failed | FAILURE_CONDITION_LEVEL 3 (the default) and above | each tick |
+//! | the log of a database of the group has failed | DB_FAILOVER = ON | each tick |
+//!
+//! The group goes to the first of `automatic` that is there and has everything; where there is none it stays, since nobody would do better.
+//! What makes every server ill must not send a group round for ever: one server gives it away n - 1 times in six hours at most, n being the
+//! number of replicas (the default of Windows Server Failover Clustering).
+
+use super::group::Group;
+use super::part::{DatabasePart, PartState};
+use daruma_group::replica::Authority;
+use daruma_tsql::instance::{MASTER, TEMPDB};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Failovers are counted over so long.
+const PERIOD: Duration = Duration::from_hours(6);
+/// FAILURE_CONDITION_LEVEL from which a server without its system databases gives its groups away.
+const LEVEL_SYSTEM: u8 = 3;
+
+/// What was found, and done about it.
+#[derive(Default)]
+pub(super) struct Health {
+    /// What the error log was told last.
+    told: Option<String>,
+    /// When the group was given away, oldest first.
+    moves: VecDeque<Instant>,
+}
+
+impl Health {
+    /// Is this another trouble than the one before?
+    fn note(&mut self, trouble: &Option<String>) -> bool {
+        let is_news = self.told != *trouble;
+        self.told.clone_from(trouble);
+        is_news
+    }
+
+    /// May the group be given away once more?
+    fn may_move(&mut self, now: Instant, moves_max: usize) -> bool {
+        while let Some(oldest) = self.moves.front() {
+            if now.duration_since(*oldest) < PERIOD {
+                break;
+            }
+            self.moves.pop_front();
+        }
+        self.moves.len() < moves_max
+    }
+
+    fn moved(&mut self, now: Instant) {
+        self.moves.push_back(now);
+    }
+}
+
+impl Group {
+    /// Gives the group away if this server is too ill to lead it, by the group's own rules.
+    pub(super) fn look_after_health(self: &Arc<Self>) {
+        if !self
+            .warrant
+            .as_ref()
+            .is_some_and(|w| Authority::stands(&**w))
+        {
+            return;
+        }
+        let trouble = self.trouble();
+        let (is_news, may_move) = {
+            let others = self.others().len();
+            let mut health = self.health.lock();
+            let is_news = health.note(&trouble);
+            (is_news, health.may_move(Instant::now(), others))
+        };
+        let Some(trouble) = trouble else { return };
+        if is_news {
+            let name = self.def().name.clone();
+            let then = match may_move {
+                true => "Another server is to lead the group, if one has everything.",
+                false => "It was given away too often in the last hours, and stays.",
+            };
+            self.common
+                .log(&format!("Availability group '{name}': {trouble}. {then}"));
+        }
+        if may_move && self.tries.lock().may_pass() && self.hand_over_to_anybody() {
+            self.health.lock().moved(Instant::now());
+        }
+    }
+
+    /// What is wrong here that the group is to be given away for.
+    fn trouble(&self) -> Option<String> {
+        let options = &self.def().options;
+        let databases = options.db_failover.then(|| self.failed_database());
+        let systems = options.failure_condition_level >= LEVEL_SYSTEM;
+        databases
+            .flatten()
+            .or_else(|| systems.then(|| self.failed_system()).flatten())
+    }
+
+    fn failed_database(&self) -> Option<String> {
+        let parts = self.parts.lock().clone();
+        parts.iter().find_map(|part: &DatabasePart| {
+            let PartState::Led { storage, .. } = &part.state else {
+                return None;
+            };
+            let why = storage.failure()?;
+            Some(format!(
+                "database '{}' has failed ({why})",
+                part.entry.name()
+            ))
+        })
+    }
+
+    fn failed_system(&self) -> Option<String> {
+        [MASTER, TEMPDB].into_iter().find_map(|id| {
+            let entry = self.common.instance.database(id)?;
+            let why = entry.held()?.storage.failure()?;
+            Some(format!("database '{}' has failed ({why})", entry.name()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_given_away_so_often_in_six_hours_and_no_oftener() {
+        let mut health = Health::default();
+        let begin = Instant::now();
+        let minutes = |n: u64| begin + Duration::from_mins(n);
+        assert!(
+            !health.may_move(begin, 0),
+            "a group of one has nowhere to go"
+        );
+        for n in 0..2 {
+            assert!(health.may_move(minutes(n), 2));
+            health.moved(minutes(n));
+        }
+        assert!(!health.may_move(minutes(2), 2));
+        assert!(!health.may_move(minutes(359), 2));
+        assert!(health.may_move(minutes(360), 2), "the first is over");
+        health.moved(minutes(360));
+        assert!(!health.may_move(minutes(360), 2));
+    }
+
+    #[test]
+    fn a_trouble_is_told_once_and_again_when_it_comes_back() {
+        let mut health = Health::default();
+        let trouble = Some("its log".to_string());
+        assert!(!health.note(&None));
+        assert!(health.note(&trouble));
+        assert!(!health.note(&trouble));
+        assert!(health.note(&None));
+        assert!(health.note(&trouble));
+    }
+}
