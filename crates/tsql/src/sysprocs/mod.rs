@@ -2,7 +2,7 @@
 //!
 //! Map: `define` (how a procedure is described), `catalog` (ODBC catalogue), `help` (sp_help and family), `monitor`
 //! (sp_who and family), `server` (configuration, error log and the rest), `locks` (application locks), `messages` (those
-//! of users), `cleanup` (row versions), `properties` (extended properties), `foreach`, `describe` (columns and parameters of a text), `dbcc`,
+//! of users), `cleanup` (row versions), `properties` (extended properties), `foreach`, `describe` (columns and parameters of a text), `dbcc`, `diagnostics`,
 //! `check` (DBCC CHECKDB and family), `show_statistics`.
 
 mod catalog;
@@ -11,6 +11,7 @@ mod cleanup;
 mod dbcc;
 mod define;
 mod describe;
+mod diagnostics;
 mod foreach;
 mod help;
 mod locks;
@@ -31,6 +32,7 @@ const ALL: &[&[Procedure]] = &[
     cleanup::PROCEDURES,
     dbcc::PROCEDURES,
     describe::PROCEDURES,
+    diagnostics::PROCEDURES,
     foreach::PROCEDURES,
     help::PROCEDURES,
     locks::PROCEDURES,
