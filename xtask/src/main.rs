@@ -24,6 +24,7 @@ const RANKS: &[(&str, u32)] = &[
     ("daruma-platform", 1),
     ("daruma-sim", 1),
     ("daruma-tds", 1),
+    ("daruma-xml", 1),
     ("daruma-client", 2),
     ("daruma-storage", 2),
     ("daruma-backup", 3),

@@ -376,6 +376,11 @@ const MESSAGES: &[Message] = &[
         "%ls statement not allowed within multi-statement transaction.",
     ),
     m(
+        227,
+        15,
+        "\"%.*ls\" is not a valid function, property, or field.",
+    ),
+    m(
         229,
         14,
         "The %ls permission was denied on the object '%.*ls', database '%.*ls', schema '%.*ls'.",
@@ -479,6 +484,11 @@ const MESSAGES: &[Message] = &[
         308,
         16,
         "Index '%.*ls' on table '%.*ls' (specified in the FROM clause) does not exist.",
+    ),
+    m(
+        318,
+        15,
+        "The table (and its columns) returned by a table-valued method need to be aliased.",
     ),
     m(
         331,
@@ -595,6 +605,11 @@ const MESSAGES: &[Message] = &[
         487,
         16,
         "An invalid option was specified for the statement \"%.*ls\".",
+    ),
+    m(
+        493,
+        16,
+        "The column '%.*ls' that was returned from the nodes() method cannot be used directly. It can only be used with one of the four XML data type methods, exist(), nodes(), query(), and value(), or in IS NULL and IS NOT NULL checks.",
     ),
     m(
         500,
@@ -1129,6 +1144,160 @@ const MESSAGES: &[Message] = &[
         16,
         "Cannot create INSTEAD OF DELETE or INSTEAD OF UPDATE TRIGGER '%.*ls' on table '%.*ls'. This is because the table has a FOREIGN KEY with cascading DELETE or UPDATE.",
     ),
+    m(
+        2203,
+        16,
+        "%sOnly 'http://www.w3.org/2001/XMLSchema#decimal?', 'http://www.w3.org/2001/XMLSchema#boolean?' or 'node()*' expressions allowed as predicates, found '%ls'",
+    ),
+    m(
+        2204,
+        16,
+        "%sOnly 'http://www.w3.org/2001/XMLSchema#boolean?' or 'node()*' expressions allowed in conditions and with logical operators, found '%ls'",
+    ),
+    m(2205, 16, "%s\"%ls\" was expected."),
+    m(
+        2206,
+        16,
+        "%sNamespace prefix 'xml' can only be associated with the URI 'http://www.w3.org/XML/1998/namespace' and this URI cannot be used with other prefixes.",
+    ),
+    m(
+        2207,
+        16,
+        "%sOnly non-document nodes can be inserted. Found \"%ls\".",
+    ),
+    m(2209, 16, "%sSyntax error near '%ls'"),
+    m(
+        2210,
+        16,
+        "%sHeterogeneous sequences are not allowed: found '%ls' and '%ls'",
+    ),
+    m(
+        2223,
+        16,
+        "%sSyntax error near '%ls', expected an identifier.",
+    ),
+    m(2225, 16, "%sA string literal was expected"),
+    m(
+        2226,
+        16,
+        "%sThe target of 'insert' must be a single node, found '%ls'",
+    ),
+    m(
+        2227,
+        16,
+        "%sThe variable '%ls' was not found in the scope in which it was referenced.",
+    ),
+    m(2229, 16, "%sThe name \"%ls\" does not denote a namespace."),
+    m(
+        2231,
+        16,
+        "%sThe name \"%ls\" does not denote a defined type.",
+    ),
+    m(
+        2232,
+        16,
+        "%sThe name \"%ls:%ls\" does not denote a defined type.",
+    ),
+    m(
+        2234,
+        16,
+        "%sThe operator \"%ls\" cannot be applied to \"%ls\" and \"%ls\" operands.",
+    ),
+    m(
+        2236,
+        16,
+        "%sThere are not enough actual arguments in the call to function \"%ls\".",
+    ),
+    m(2238, 16, "%sToo many arguments in call to function '%ls'"),
+    m(
+        2240,
+        16,
+        "%sThe target of 'insert into' must be an element/document node, found '%ls'",
+    ),
+    m(2241, 16, "%sVariable expected: '$name'"),
+    m(
+        2248,
+        16,
+        "%sSyntax error near '%ls', expected 'as', 'into', 'before' or 'after'.",
+    ),
+    m(
+        2249,
+        16,
+        "%sThe target of 'insert before/after' must be an element/PI/comment/text node, found '%ls'",
+    ),
+    m(
+        2256,
+        16,
+        "%sSyntax error near '%ls', expected a \"node test\".",
+    ),
+    m(
+        2258,
+        16,
+        "%sThe position may not be specified when inserting an attribute node, found '%ls'",
+    ),
+    m(
+        2264,
+        16,
+        "%sOnly non-document nodes may be deleted, found '%ls'",
+    ),
+    m(2267, 16, "%sExpected end tag '%ls'"),
+    m(2271, 16, "%sDuplicate attribute '%ls'"),
+    m(2272, 16, "%s'?>' expected"),
+    m(2273, 16, "%sUnterminated CDATA section"),
+    m(
+        2274,
+        16,
+        "%sUnterminated string constant (started on line %u)",
+    ),
+    m(2280, 16, "%s<! was not followed by a valid construct"),
+    m(2282, 16, "%sInvalid entity reference"),
+    m(2285, 16, "%sInvalid numeric entity reference"),
+    m(
+        2294,
+        16,
+        "%s'xml' is not allowed as a processing instruction target.",
+    ),
+    m(
+        2337,
+        16,
+        "%sThe target of 'replace' must be at most one node, found '%ls'",
+    ),
+    m(2340, 16, "%sComment started on line %u has no end"),
+    m(2342, 16, "%sInvalid numeric constant."),
+    m(2350, 16, "%sInvalid XML element content"),
+    m(2351, 16, "%sExpected 'first' or 'last'"),
+    m(2355, 16, "%s'else' expected"),
+    m(
+        2356,
+        16,
+        "%sThe target of 'replace value of' must be a non-metadata attribute or an element with simple typed content, found '%ls'",
+    ),
+    m(
+        2359,
+        16,
+        "%sThe target of '%ls' may not be a constructed node",
+    ),
+    m(2363, 16, "%sXQuery too complex"),
+    m(
+        2370,
+        16,
+        "%sNo more tokens expected at the end of the XQuery expression. Found '%ls'.",
+    ),
+    m(
+        2371,
+        16,
+        "%s'%ls' can only be used within a predicate or XPath selector",
+    ),
+    m(2373, 16, "%s%ls is not supported with constructed XML"),
+    m(2374, 16, "%sA node or set of nodes is required for %ls"),
+    m(
+        2389,
+        16,
+        "%s'%ls' requires a singleton (or empty sequence), found operand of type '%ls'",
+    ),
+    m(2392, 16, "%s'%ls::' is not a valid axis"),
+    m(2395, 16, "%sThere is no function '%ls:%ls()'"),
+    m(2396, 16, "%sAttribute may not appear outside of an element"),
     m(
         2501,
         16,
@@ -2131,6 +2300,21 @@ const MESSAGES: &[Message] = &[
     m(6106, 16, "Process ID %d is not an active process ID."),
     m(6107, 14, "Only user processes can be killed."),
     m(
+        6305,
+        16,
+        "XQuery data manipulation expression required in XML data type method.",
+    ),
+    m(
+        6306,
+        16,
+        "Invalid XQuery expression passed to XML data type method.",
+    ),
+    m(
+        6308,
+        16,
+        "XML well-formedness check: Duplicate attribute '%.*ls'. Rewrite your XQuery so it returns well-formed XML.",
+    ),
+    m(
         6335,
         16,
         "XML datatype instance has too many levels of nested nodes. Maximum allowed depth is %d levels.",
@@ -2251,6 +2435,11 @@ const MESSAGES: &[Message] = &[
         16,
         "Cannot add more than one clustered index for constraints on table '%.*ls'.",
     ),
+    m(
+        8113,
+        16,
+        "Incorrect use of the XML data type method '%.*ls'. A mutator method is expected in this context.",
+    ),
     m(8114, 16, "Error converting data type %ls to %ls."),
     m(
         8115,
@@ -2273,6 +2462,11 @@ const MESSAGES: &[Message] = &[
         "Column \"%.*ls.%.*ls\" is invalid in the ORDER BY clause because it is not contained in either an aggregate function or the GROUP BY clause.",
     ),
     m(8134, 16, "Divide by zero error encountered."),
+    m(
+        8137,
+        16,
+        "Incorrect use of the XML data type method '%.*ls'. A non-mutator method is expected in this context.",
+    ),
     m(8143, 16, "Parameter '%.*ls' was supplied multiple times."),
     m(
         8144,
@@ -2324,6 +2518,11 @@ const MESSAGES: &[Message] = &[
     ),
     m(8164, 16, "An INSERT EXEC statement cannot be nested."),
     m(8171, 16, "Hint '%.*ls' on object '%.*ls' is invalid."),
+    m(
+        8172,
+        16,
+        "The argument %d of the XML data type method \"%.*ls\" must be a string literal.",
+    ),
     m(
         8178,
         16,
@@ -2471,6 +2670,53 @@ const MESSAGES: &[Message] = &[
         21,
         "An error occurred while processing the log for database '%.*ls'. If possible, restore from backup. If a backup is not available, it might be necessary to rebuild the log.",
     ),
+    m(9303, 16, "%sSyntax error near '%ls', expected '%ls'."),
+    m(
+        9308,
+        16,
+        "%sThe argument of '%ls' must be of a single numeric primitive type or 'http://www.w3.org/2004/07/xpath-datatypes#untypedAtomic'. Found argument of type '%ls'.",
+    ),
+    m(
+        9310,
+        16,
+        "%sThe 'with' clause of 'replace value of' cannot contain constructed XML.",
+    ),
+    m(
+        9315,
+        16,
+        "%sOnly constant expressions are supported for the name expression of computed element and attribute constructors.",
+    ),
+    m(
+        9325,
+        16,
+        "%sComputed processing instruction constructors are not supported.",
+    ),
+    m(
+        9326,
+        16,
+        "%sComputed comment constructors are not supported.",
+    ),
+    m(
+        9332,
+        16,
+        "%sSyntax error near '%ls', expected 'where', '(stable) order by' or 'return'.",
+    ),
+    m(9335, 16, "%sThe XQuery syntax '%ls' is not supported."),
+    m(
+        9341,
+        16,
+        "%sSyntax error near '%ls', expected a step expression.",
+    ),
+    m(
+        9342,
+        16,
+        "%sAn XML instance is only supported as the direct source of an insert using sql:column/sql:variable.",
+    ),
+    m(
+        9344,
+        16,
+        "%sThe SQL type '%s' is not supported with sql:column() and sql:variable().",
+    ),
     m(
         9400,
         16,
@@ -2571,6 +2817,21 @@ const MESSAGES: &[Message] = &[
         9459,
         16,
         "XML parsing: line %d, character %d, undeclared prefix",
+    ),
+    m(
+        9500,
+        16,
+        "The data type '%.*ls' used in the VALUE method is invalid.",
+    ),
+    m(
+        9501,
+        16,
+        "XQuery: Unable to resolve sql:variable('%.*ls'). The variable must be declared as a scalar TSQL variable.",
+    ),
+    m(
+        9519,
+        16,
+        "XQuery: The name supplied to sql:variable('%.*ls') is not a valid SQL variable name. Variable names must start with the '@' symbol followed by at least one character.",
     ),
     m(
         9692,

@@ -60,7 +60,7 @@ pub enum DataType {
     /// `rowversion` / `timestamp`: 8 bytes, big-endian counter.
     RowVersion,
     Variant,
-    /// Stored as text; no XML methods.
+    /// Stored as text, in its normal form.
     Xml,
     /// Stored and shown in its binary form; no methods.
     HierarchyId,

@@ -1,20 +1,65 @@
-//! Is a text an XML fragment? What `CAST(.. AS xml)` asks before it takes a text in.
+//! XML fragments: are they well-formed, and what is in them. `CAST(.. AS xml)` asks before it takes a text in.
 //!
-//! Theory: one pass over the characters with a stack of open elements; nothing is built. A fragment may have any number
-//! of elements and texts at its top. Errors carry the product's numbers with the place: line and character, from 1.
+//! Theory: one pass over the characters with a stack of open elements; what is found is told to [`Events`]. A fragment may
+//! have any number of elements and texts at its top. Errors carry the product's numbers with the place: line and
+//! character, from 1. The writer of the normal form is such a listener, and so is the tree that XML methods walk: there is
+//! one idea of what is well-formed.
 //!
 //! Invariant: depth is bounded (`DEPTH_MAX`), so the stack is; every step takes at least one character, and time in
-//! proportion to what it takes.
+//! proportion to what it takes. No DTD is read and no entity but the five and characters is replaced, so nothing grows.
 
-use crate::ValueError;
+use crate::{LARGE_BYTES_MAX, ValueError};
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 /// Elements within elements: error 6335.
-const DEPTH_MAX: usize = 128;
+pub const DEPTH_MAX: usize = 128;
 
-/// The fragment without its XML declaration. `is_unicode`: the text came as UTF-16, so a declaration must not name
-/// another encoding.
-pub(crate) fn fragment(text: &str, is_unicode: bool) -> Result<&str, ValueError> {
+/// Who is told what a fragment holds, in its order. Names are as written, with their prefixes; values are without
+/// entities.
+pub trait Events {
+    /// An element begins.
+    fn start(&mut self, name: &str, attributes: &[Attribute<'_>]) -> Result<(), ValueError>;
+    /// The innermost element ends.
+    fn end(&mut self) -> Result<(), ValueError>;
+    /// A text, whole up to the next markup.
+    fn text(&mut self, text: &str) -> Result<(), ValueError>;
+    /// A comment, without its marks.
+    fn comment(&mut self, text: &str) -> Result<(), ValueError>;
+    /// A processing instruction.
+    fn instruction(&mut self, target: &str, data: &str) -> Result<(), ValueError>;
+}
+
+/// An attribute or the declaration of a namespace.
+#[derive(Debug)]
+pub struct Attribute<'t> {
+    pub name: &'t str,
+    pub value: Cow<'t, str>,
+}
+
+/// The fragment in its normal form, without XML declaration. `is_unicode`: the text came as UTF-16, so a declaration must
+/// not name another encoding. Text of blanks alone goes, unless `keeps_blanks` or xml:space say otherwise.
+pub(crate) fn normal_form(
+    text: &str,
+    is_unicode: bool,
+    keeps_blanks: bool,
+) -> Result<String, ValueError> {
+    let mut writer = Writer {
+        out: String::with_capacity(text.len()),
+        open: Vec::new(),
+        is_start_open: false,
+    };
+    read(text, is_unicode, keeps_blanks, &mut writer)?;
+    Ok(writer.out)
+}
+
+/// Tells what is in a fragment: errors 9400 and following. `keeps_blanks`: text of blanks alone is told too.
+pub fn read(
+    text: &str,
+    is_unicode: bool,
+    keeps_blanks: bool,
+    events: &mut dyn Events,
+) -> Result<(), ValueError> {
     let mut reader = Reader {
         rest: text,
         line: 1,
@@ -22,15 +67,134 @@ pub(crate) fn fragment(text: &str, is_unicode: bool) -> Result<&str, ValueError>
         open: Vec::new(),
         prefixes: Vec::new(),
         declared: HashMap::new(),
+        pending: String::new(),
+        is_pending_kept: false,
+        keeps_blanks,
+        events,
     };
     reader.declaration(is_unicode)?;
-    let kept = reader.rest;
     while !reader.rest.is_empty() {
         reader.step()?;
     }
     match reader.open.is_empty() {
-        true => Ok(kept),
+        true => reader.tell_text(),
         false => Err(reader.error(9400)),
+    }
+}
+
+/// Writes the normal form: entities and CDATA resolved, `<a></a>` as `<a/>`, values in double quotes, declarations of
+/// namespaces before attributes.
+struct Writer {
+    out: String,
+    open: Vec<String>,
+    /// The start tag is not ended yet: its element may turn out to be empty.
+    is_start_open: bool,
+}
+
+impl Writer {
+    fn go_on(&mut self) -> Result<(), ValueError> {
+        if std::mem::take(&mut self.is_start_open) {
+            self.out.push('>');
+        }
+        match self.out.len() > LARGE_BYTES_MAX {
+            true => Err(ValueError::too_large()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Events for Writer {
+    fn start(&mut self, name: &str, attributes: &[Attribute<'_>]) -> Result<(), ValueError> {
+        self.go_on()?;
+        self.out.push('<');
+        self.out.push_str(name);
+        let (declarations, others): (Vec<_>, Vec<_>) =
+            attributes.iter().partition(|a| declared(a.name).is_some());
+        for Attribute { name, value } in declarations.into_iter().chain(others) {
+            self.out.push(' ');
+            self.out.push_str(name);
+            self.out.push_str("=\"");
+            escape_attribute(value, &mut self.out);
+            self.out.push('"');
+        }
+        self.open.push(name.to_string());
+        self.is_start_open = true;
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), ValueError> {
+        let name = self.open.pop().unwrap_or_default();
+        if std::mem::take(&mut self.is_start_open) {
+            self.out.push_str("/>");
+        } else {
+            self.out.push_str("</");
+            self.out.push_str(&name);
+            self.out.push('>');
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str) -> Result<(), ValueError> {
+        self.go_on()?;
+        escape_text(text, &mut self.out);
+        Ok(())
+    }
+
+    fn comment(&mut self, text: &str) -> Result<(), ValueError> {
+        self.go_on()?;
+        self.out.push_str("<!--");
+        self.out.push_str(text);
+        self.out.push_str("-->");
+        Ok(())
+    }
+
+    fn instruction(&mut self, target: &str, data: &str) -> Result<(), ValueError> {
+        self.go_on()?;
+        self.out.push_str("<?");
+        self.out.push_str(target);
+        if !data.is_empty() {
+            self.out.push(' ');
+            self.out.push_str(data);
+        }
+        self.out.push_str("?>");
+        Ok(())
+    }
+}
+
+/// The prefix that an attribute of this name declares; empty for the default namespace.
+pub fn declared(name: &str) -> Option<&str> {
+    match name {
+        "xmlns" => Some(""),
+        other => other.strip_prefix("xmlns:"),
+    }
+}
+
+/// Text with the characters of markup replaced.
+pub fn escape_text(text: &str, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\r' => out.push_str("&#x0D;"),
+            other => out.push(other),
+        }
+    }
+}
+
+/// The same for a value between double quotes.
+pub fn escape_attribute(text: &str, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\t' => out.push_str("&#x09;"),
+            '\n' => out.push_str("&#x0A;"),
+            '\r' => out.push_str("&#x0D;"),
+            other => out.push(other),
+        }
     }
 }
 
@@ -39,9 +203,11 @@ struct Open<'t> {
     name: &'t str,
     /// Prefixes that were declared outside.
     prefixes_before: usize,
+    /// xml:space="preserve".
+    keeps_blanks: bool,
 }
 
-struct Reader<'t> {
+struct Reader<'t, 'e> {
     rest: &'t str,
     line: usize,
     character: usize,
@@ -49,9 +215,15 @@ struct Reader<'t> {
     /// Prefixes in the order of their declarations, and how often each is declared.
     prefixes: Vec<&'t str>,
     declared: HashMap<&'t str, usize>,
+    /// Text since the last markup.
+    pending: String,
+    /// It has more than blanks that are written as such.
+    is_pending_kept: bool,
+    keeps_blanks: bool,
+    events: &'e mut dyn Events,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> Reader<'t, '_> {
     fn error(&self, number: i32) -> ValueError {
         ValueError::new(number, 1, &[&self.line, &self.character.max(1)])
     }
@@ -135,17 +307,40 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// Tells of the text before the markup that comes.
+    fn tell_text(&mut self) -> Result<(), ValueError> {
+        let keeps = self
+            .open
+            .last()
+            .map_or(self.keeps_blanks, |o| o.keeps_blanks);
+        self.tell_text_in(keeps)
+    }
+
+    /// The same, in an element that keeps text of blanks or not.
+    fn tell_text_in(&mut self, keeps_blanks: bool) -> Result<(), ValueError> {
+        let is_kept = std::mem::take(&mut self.is_pending_kept) || keeps_blanks;
+        let text = std::mem::take(&mut self.pending);
+        match is_kept && !text.is_empty() {
+            true => self.events.text(&text),
+            false => Ok(()),
+        }
+    }
+
     /// A piece of markup, an entity or a character of text.
     fn step(&mut self) -> Result<(), ValueError> {
         if self.eat("<!--") {
             let inside = self.until("-->")?;
-            return match inside.contains("--") {
-                true => Err(self.error(9424)),
-                false => Ok(()),
-            };
+            if inside.contains("--") {
+                return Err(self.error(9424));
+            }
+            self.tell_text()?;
+            return self.events.comment(&with_line_ends(inside));
         }
         if self.eat("<![CDATA[") {
-            return self.until("]]>").map(|_| ());
+            let inside = self.until("]]>")?;
+            self.pending.push_str(&with_line_ends(inside));
+            self.is_pending_kept |= !inside.is_empty();
+            return Ok(());
         }
         if self.eat("<!DOCTYPE") {
             return Err(ValueError::new(6359, 1, &[]));
@@ -155,7 +350,10 @@ impl<'t> Reader<'t> {
             if target.eq_ignore_ascii_case("xml") {
                 return Err(self.error(9438));
             }
-            return self.until("?>").map(|_| ());
+            let data = self.until("?>")?;
+            self.tell_text()?;
+            let data = with_line_ends(data.trim_start_matches(is_blank));
+            return self.events.instruction(target, &data);
         }
         if self.eat("</") {
             return self.end_tag();
@@ -164,9 +362,19 @@ impl<'t> Reader<'t> {
             return self.start_tag();
         }
         match self.peek() {
-            Some('&') => self.entity(),
+            Some('&') => {
+                let c = self.entity()?;
+                self.pending.push(c);
+                self.is_pending_kept = true;
+                Ok(())
+            }
             Some(c) if is_allowed(c) => {
                 self.next();
+                if c == '\r' {
+                    self.eat("\n");
+                }
+                self.pending.push(if c == '\r' { '\n' } else { c });
+                self.is_pending_kept |= !is_blank(c);
                 Ok(())
             }
             _ => Err(self.error_at_next(9420)),
@@ -176,7 +384,8 @@ impl<'t> Reader<'t> {
     fn start_tag(&mut self) -> Result<(), ValueError> {
         let name = self.qualified_name()?;
         let before = self.prefixes.len();
-        let mut attributes: HashSet<&str> = HashSet::new();
+        let mut names: HashSet<&str> = HashSet::new();
+        let mut attributes = Vec::new();
         let is_empty = loop {
             let separated = self.blanks();
             if self.eat("/>") {
@@ -189,11 +398,12 @@ impl<'t> Reader<'t> {
                 return Err(self.error_at_next(9410));
             }
             let attribute = self.attribute()?;
-            if !attributes.insert(attribute) {
+            if !names.insert(attribute.name) {
                 return Err(self.error(9437));
             }
+            attributes.push(attribute);
         };
-        let names = std::iter::once(&name).chain(&attributes);
+        let names = std::iter::once(&name).chain(&names);
         let unknown = |name: &&str| match name.split_once(':') {
             Some(("xml" | "xmlns", _)) | None => false,
             Some((prefix, _)) => !self.declared.contains_key(prefix),
@@ -201,16 +411,24 @@ impl<'t> Reader<'t> {
         if names.copied().any(|n| unknown(&n)) {
             return Err(self.error(9459));
         }
+        self.tell_text()?;
+        self.events.start(name, &attributes)?;
         if is_empty {
             self.forget_prefixes(before);
-            return Ok(());
+            return self.events.end();
         }
         if self.open.len() >= DEPTH_MAX {
             return Err(ValueError::new(6335, 1, &[&DEPTH_MAX]));
         }
+        let space = attributes.iter().find(|a| a.name == "xml:space");
+        let outer = self
+            .open
+            .last()
+            .map_or(self.keeps_blanks, |o| o.keeps_blanks);
         self.open.push(Open {
             name,
             prefixes_before: before,
+            keeps_blanks: space.map_or(outer, |s| s.value == "preserve"),
         });
         Ok(())
     }
@@ -229,7 +447,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn attribute(&mut self) -> Result<&'t str, ValueError> {
+    fn attribute(&mut self) -> Result<Attribute<'t>, ValueError> {
         let name = self.qualified_name()?;
         self.blanks();
         if !self.eat("=") {
@@ -241,13 +459,18 @@ impl<'t> Reader<'t> {
             _ => return Err(self.error_at_next(9413)),
         };
         self.next();
+        let mut value = String::new();
         loop {
             match self.peek() {
                 Some(c) if c == quote => break,
                 Some('<') => return Err(self.error_at_next(9415)),
-                Some('&') => self.entity()?,
+                Some('&') => value.push(self.entity()?),
                 Some(c) if is_allowed(c) => {
                     self.next();
+                    if c == '\r' {
+                        self.eat("\n");
+                    }
+                    value.push(if is_blank(c) { ' ' } else { c });
                 }
                 _ => return Err(self.error_at_next(9420)),
             }
@@ -257,7 +480,8 @@ impl<'t> Reader<'t> {
             self.prefixes.push(prefix);
             *self.declared.entry(prefix).or_default() += 1;
         }
-        Ok(name)
+        let value = Cow::Owned(value);
+        Ok(Attribute { name, value })
     }
 
     fn end_tag(&mut self) -> Result<(), ValueError> {
@@ -269,32 +493,35 @@ impl<'t> Reader<'t> {
         match self.open.pop() {
             Some(open) if open.name == name => {
                 self.forget_prefixes(open.prefixes_before);
-                Ok(())
+                let keeps_blanks = open.keeps_blanks;
+                self.tell_text_in(keeps_blanks)?;
+                self.events.end()
             }
             _ => Err(self.error(9436)),
         }
     }
 
-    fn entity(&mut self) -> Result<(), ValueError> {
+    fn entity(&mut self) -> Result<char, ValueError> {
         self.next();
-        if self.eat("#") {
+        let found = if self.eat("#") {
             let radix = if self.eat("x") { 16 } else { 10 };
             let digits = self.take_while(|c| c.is_digit(radix));
             if digits.is_empty() {
                 return Err(self.error_at_next(if radix == 16 { 9416 } else { 9417 }));
             }
             let code = u32::from_str_radix(digits, radix).ok();
-            if !code.and_then(char::from_u32).is_some_and(is_allowed) {
-                return Err(self.error(9420));
-            }
+            let found = code.and_then(char::from_u32).filter(|c| is_allowed(*c));
+            found.ok_or_else(|| self.error(9420))?
         } else {
             let name = self.name()?;
-            if !matches!(name, "amp" | "lt" | "gt" | "quot" | "apos") {
-                return Err(self.error_at_next(if self.peek() == Some(';') { 9448 } else { 9411 }));
+            match predefined(name) {
+                Some(c) => c,
+                None if self.peek() == Some(';') => return Err(self.error_at_next(9448)),
+                None => return Err(self.error_at_next(9411)),
             }
-        }
+        };
         match self.eat(";") {
-            true => Ok(()),
+            true => Ok(found),
             false => Err(self.error_at_next(9411)),
         }
     }
@@ -338,6 +565,26 @@ impl<'t> Reader<'t> {
     }
 }
 
+/// The entities that need no declaration.
+pub fn predefined(name: &str) -> Option<char> {
+    Some(match name {
+        "amp" => '&',
+        "lt" => '<',
+        "gt" => '>',
+        "quot" => '"',
+        "apos" => '\'',
+        _ => return None,
+    })
+}
+
+/// Line ends of all kinds are one.
+fn with_line_ends(text: &str) -> Cow<'_, str> {
+    match text.contains('\r') {
+        true => Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n")),
+        false => Cow::Borrowed(text),
+    }
+}
+
 fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r')
 }
@@ -361,7 +608,7 @@ mod tests {
     use super::*;
 
     fn number(text: &str) -> i32 {
-        fragment(text, true).map_or_else(|e| e.number(), |_| 0)
+        normal_form(text, true, false).map_or_else(|e| e.number(), |_| 0)
     }
 
     #[test]
@@ -379,7 +626,34 @@ mod tests {
         ] {
             assert_eq!(number(text), 0, "{text}");
         }
-        assert_eq!(fragment("<?xml version='1.0'?><a/>", true), Ok("<a/>"));
+    }
+
+    #[test]
+    fn the_normal_form_keeps_what_is_said_and_not_how() {
+        for (text, wanted) in [
+            ("<?xml version='1.0'?><a/>", "<a/>"),
+            (" <a> <b></b>\n</a> ", "<a><b/></a>"),
+            ("<a> x </a>", "<a> x </a>"),
+            (
+                "<a xml:space='preserve'> <b> </b></a>",
+                "<a xml:space=\"preserve\"> <b> </b></a>",
+            ),
+            ("<a>&#x20;</a>", "<a> </a>"),
+            ("<a><![CDATA[<b>&]]></a>", "<a>&lt;b&gt;&amp;</a>"),
+            ("<a b='x\"y' xmlns='u'/>", "<a xmlns=\"u\" b=\"x&quot;y\"/>"),
+            ("<a b='1\n2\t&#10;'/>", "<a b=\"1 2 &#x0A;\"/>"),
+            ("<a>1\r\n2&#13;</a>", "<a>1\n2&#x0D;</a>"),
+            ("<?go  on ?><!--c-->", "<?go on ?><!--c-->"),
+            ("&lt;&apos;", "&lt;'"),
+        ] {
+            let normal = normal_form(text, true, false);
+            assert_eq!(normal.as_deref(), Ok(wanted), "{text}");
+            assert_eq!(normal_form(wanted, true, true).as_deref(), Ok(wanted));
+        }
+        assert_eq!(
+            normal_form("<a> <b/></a>", true, true).as_deref(),
+            Ok("<a> <b/></a>")
+        );
     }
 
     #[test]
@@ -413,7 +687,7 @@ mod tests {
         }
         let deep = "<a>".repeat(DEPTH_MAX + 1);
         assert_eq!(number(&deep), 6335);
-        let place = fragment("<a>\n</b>", true).map_err(|e| e.to_string());
+        let place = normal_form("<a>\n</b>", true, false).map_err(|e| e.to_string());
         let told = "XML parsing: line 2, character 4, end tag does not match start tag";
         assert_eq!(place, Err(told.to_string()));
     }

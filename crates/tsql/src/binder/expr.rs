@@ -102,7 +102,11 @@ impl Binder<'_> {
                 1,
                 "Incorrect syntax near the keyword 'DEFAULT'.",
             )),
-            Expr::Method { target, .. } => Err(no_method(self.expr(target)?.ty.data_type.name())),
+            Expr::Method {
+                target,
+                method,
+                args,
+            } => self.method(target, method, args),
             Expr::Property { target, .. } => Err(no_method(self.expr(target)?.ty.data_type.name())),
             Expr::StaticMethod { method, .. } => Err(no_method(&method.text)),
             Expr::Partition { function, .. } => Err(SqlError::new(
@@ -432,7 +436,10 @@ impl Binder<'_> {
                 }
             }
             Condition::IsNull { expr, negated } => {
-                let expr = self.expr(expr)?;
+                let expr = match self.node_column(expr) {
+                    Some(node) => node,
+                    None => self.expr(expr)?,
+                };
                 negate(*negated, Scalar::condition(Kind::IsNull(Box::new(expr))))
             }
             Condition::IsDistinct {

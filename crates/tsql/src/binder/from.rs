@@ -100,7 +100,13 @@ impl Binder<'_> {
             TableSource::Function(function) => self.table_function(function),
             TableSource::Pivot(pivot) => self.pivot(pivot),
             TableSource::Unpivot(unpivot) => self.unpivot(unpivot),
-            TableSource::MethodRows { .. } => Err(unsupported("The nodes() method")),
+            TableSource::MethodRows {
+                target,
+                method,
+                args,
+                alias,
+                columns,
+            } => self.method_rows(target, method, args, alias.as_ref(), columns),
             TableSource::Modification { .. } => Err(unsupported(
                 "A nested INSERT, UPDATE, DELETE, or MERGE statement",
             )),
@@ -342,6 +348,9 @@ impl Binder<'_> {
 
     fn table_function(&mut self, function: &ast::TableFunction) -> Result<Rel> {
         let name = &function.call.name;
+        if let Some(rows) = self.column_nodes(function)? {
+            return Ok(rows);
+        }
         if let Ok(Resolved::Function { database, object }) = self.resolve(name) {
             let alias = function.alias.as_ref().unwrap_or(&name.name);
             return match object.type_code() {

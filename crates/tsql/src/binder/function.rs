@@ -34,6 +34,9 @@ const DATE_PART_FUNCTIONS: &[&str] = &[
 impl Binder<'_> {
     pub(super) fn function(&mut self, call: &FunctionCall) -> Result<Scalar> {
         if call.name.schema.is_some() && !call.name.schema.as_ref().is_some_and(|s| s.is("sys")) {
+            if let Some(method) = self.column_method(call)? {
+                return Ok(method);
+            }
             return self.user_function(call);
         }
         let name = call.name.name.text.to_ascii_uppercase();

@@ -27,6 +27,7 @@ mod target;
 pub mod tree;
 pub mod types;
 mod user_function;
+mod xml;
 
 pub(crate) use expr::{compare, literal, mirrored, with_stack};
 pub(crate) use from::defined_view;
@@ -116,6 +117,8 @@ pub struct Binder<'a> {
     inline_left: usize,
     /// Columns whose values are JSON.
     json_columns: Vec<ColId>,
+    /// Columns that nodes() gave, and the documents of their nodes.
+    node_columns: Vec<(ColId, Scalar)>,
     target: Option<TargetRequest>,
 }
 
@@ -150,6 +153,7 @@ impl<'a> Binder<'a> {
             changed_name: None,
             inline_left: user_function::INLINED_WORK_MAX,
             json_columns: Vec::new(),
+            node_columns: Vec::new(),
             target: None,
         }
     }
@@ -261,9 +265,11 @@ impl<'a> Binder<'a> {
 fn begins_text(kind: &Kind) -> bool {
     let textual = |s: &Scalar| s.ty.data_type.is_character();
     match kind {
-        Kind::Const(_) | Kind::Variable(_) | Kind::System { .. } | Kind::UserFunction { .. } => {
-            true
-        }
+        Kind::Const(_)
+        | Kind::Variable(_)
+        | Kind::System { .. }
+        | Kind::UserFunction { .. }
+        | Kind::XmlMethod { .. } => true,
         Kind::Convert { input, .. } => !textual(input),
         Kind::Call { args, .. } => !args.iter().any(textual),
         _ => false,

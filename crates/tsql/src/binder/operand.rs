@@ -57,7 +57,12 @@ impl Operand {
 
 fn is_short(scalar: &Scalar) -> bool {
     scalar.size(COPIED_NODES + 1) <= COPIED_NODES
-        && !scalar.any(&|s| matches!(s.kind, Kind::Subquery(_) | Kind::UserFunction { .. }))
+        && !scalar.any(&|s| {
+            matches!(
+                s.kind,
+                Kind::Subquery(_) | Kind::UserFunction { .. } | Kind::XmlMethod { .. }
+            )
+        })
 }
 
 /// `expr IN (list)`: one node when the members compare with the expression as it is, otherwise a chain of ORs.

@@ -666,6 +666,7 @@ impl Binder<'_> {
                 }
                 SelectItem::Wildcard { qualifier, .. } => {
                     for (name, id) in self.expand_wildcard(qualifier.as_ref())? {
+                        self.check_no_node(id)?;
                         items.push(Item {
                             name,
                             scalar: self.column(id),

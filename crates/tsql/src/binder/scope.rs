@@ -128,6 +128,7 @@ impl Binder<'_> {
     /// Meaning of a column name, which is told to the host: errors 207, 209, 4104.
     pub(super) fn resolve_column(&self, column: &ColumnRef) -> Result<Scalar> {
         let (table, at, id) = self.find_column(column)?;
+        self.check_no_node(id)?;
         self.note_read(table, at);
         Ok(self.column(id))
     }

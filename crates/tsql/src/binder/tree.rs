@@ -7,6 +7,7 @@
 
 use crate::access::TableAccess;
 use crate::executor::RowPin;
+use crate::executor::xml::XmlMethod;
 use crate::host::{LockHints, UserFunction, VirtualTable};
 use daruma_base::DatabaseId;
 use daruma_syntax::ast::{self, CompareOp, JoinHint, ObjectName};
@@ -122,6 +123,11 @@ pub enum Kind {
         args: Vec<Scalar>,
     },
     NextValue(Arc<ObjectName>),
+    /// A method of the type `xml`: of a document, maybe of a node in it, with what its query takes from SQL.
+    XmlMethod {
+        call: Arc<XmlMethod>,
+        args: Vec<Scalar>,
+    },
 
     Compare {
         op: CompareOp,
@@ -576,7 +582,8 @@ impl Scalar {
             }
             Kind::Call { args, .. }
             | Kind::System { args, .. }
-            | Kind::UserFunction { args, .. } => args.iter().for_each(f),
+            | Kind::UserFunction { args, .. }
+            | Kind::XmlMethod { args, .. } => args.iter().for_each(f),
             Kind::Like {
                 expr,
                 pattern,
@@ -651,7 +658,8 @@ impl Scalar {
             }
             Kind::Call { args, .. }
             | Kind::System { args, .. }
-            | Kind::UserFunction { args, .. } => args.iter_mut().for_each(f),
+            | Kind::UserFunction { args, .. }
+            | Kind::XmlMethod { args, .. } => args.iter_mut().for_each(f),
             Kind::Like {
                 expr,
                 pattern,

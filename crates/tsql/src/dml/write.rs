@@ -1,4 +1,5 @@
-//! `SET column.WRITE (expression, @offset, @length)`, spelled out as an assignment of the whole value.
+//! `SET column.WRITE (expression, @offset, @length)` and `SET column.modify('..')`, spelled out as assignments of the whole
+//! value.
 //!
 //! Theory: the value room has a function that makes the new value of the old one; with it the clause is an assignment like any
 //! other, for UPDATE, MERGE and INSTEAD OF triggers alike.
@@ -11,9 +12,10 @@ use daruma_syntax::ast::{
 };
 use daruma_value::ValueError;
 use daruma_value::functions::WRITE;
+use daruma_xml::Method;
 use std::borrow::Cow;
 
-/// The statement with plain assignments in the place of `.WRITE`.
+/// The statement with plain assignments in the place of `.WRITE` and `.modify`.
 pub(super) fn spelled_out(update: &Update) -> Result<Cow<'_, Update>> {
     Ok(match spelled(&update.assignments)? {
         Cow::Borrowed(_) => Cow::Borrowed(update),
@@ -39,6 +41,19 @@ pub(super) fn spelled(list: &[Assignment]) -> Result<Cow<'_, [Assignment]>> {
             column: column.clone(),
             op: AssignOp::Set,
             value: written(column, args)?,
+        }),
+        Assignment::Method {
+            column,
+            method,
+            args,
+        } if Method::named(&method.text).is_some() => Ok(Assignment::Column {
+            column: column.clone(),
+            op: AssignOp::Set,
+            value: Expr::Method {
+                target: Box::new(Expr::Column(changed_column(column, true))),
+                method: method.clone(),
+                args: args.clone(),
+            },
         }),
         Assignment::Method { column, .. } => Err(errors::unknown_column(&column.name.text)),
         other => Ok(other.clone()),

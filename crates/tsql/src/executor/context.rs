@@ -7,6 +7,7 @@ use super::batch::RowBatch;
 use super::kept_rows::KeptRows;
 use super::operator::{Operator, build};
 use super::plan::Plan;
+use super::xml::Documents;
 use crate::error::{Result, SqlError};
 use crate::host::{Host, SessionSettings, TableRef, check_cancel};
 use crate::instance::Promise;
@@ -52,6 +53,8 @@ pub struct Ctx<'h> {
     clock: Cell<u64>,
     /// The clock when something was read last that is another time by time.
     volatile_at: Cell<u64>,
+    /// Trees of the texts that methods of `xml` were asked of last.
+    pub documents: Documents,
     /// Grows with changes of variables.
     epoch: Cell<u64>,
     /// Grows with the steps of recursive queries; and the clock when one's rows were read last.
@@ -161,6 +164,7 @@ impl<'h> Ctx<'h> {
             params: RefCell::new(several(plan.parameters, Param::new)),
             clock: Cell::new(1),
             volatile_at: Cell::new(0),
+            documents: Documents::default(),
             epoch: Cell::new(0),
             work_epoch: Cell::new(0),
             work_read_at: Cell::new(0),

@@ -1,6 +1,7 @@
 //! Scalar functions at run time: the value room's, with the statement's clock and chance; and AT TIME ZONE.
 
 use super::context::Ctx;
+use super::xml::XmlMethod;
 use crate::error::{Result, SqlError};
 use crate::host::cancelled;
 use crate::instance::Promise;
@@ -9,6 +10,7 @@ use daruma_value::convert::{ConvertContext, convert};
 use daruma_value::functions::{EvalContext, EvalHost, FunctionDef};
 use daruma_value::{CollationId, DataType, DateTime2, DateTimeOffset, Value};
 use std::cell::Cell;
+use std::sync::Arc;
 
 /// Days from 0001-01-01 to 1970-01-01.
 const UNIX_DAYS: i64 = 719_162;
@@ -27,6 +29,10 @@ pub enum ScalarFunction {
         from: DataType,
         scale: u8,
     },
+    Xml {
+        method: Arc<XmlMethod>,
+        collation: CollationId,
+    },
 }
 
 impl ScalarFunction {
@@ -35,6 +41,7 @@ impl ScalarFunction {
         match self {
             ScalarFunction::Value { def, .. } => def.name.to_ascii_lowercase(),
             ScalarFunction::AtTimeZone { .. } => "at time zone".into(),
+            ScalarFunction::Xml { method, .. } => method.query.method().name().into(),
         }
     }
 
@@ -72,6 +79,7 @@ impl ScalarFunction {
                 Ok(value?)
             }
             ScalarFunction::AtTimeZone { from, scale } => at_time_zone(args, *from, *scale, cx),
+            ScalarFunction::Xml { method, collation } => method.call(args, *collation, cx),
         }
     }
 }

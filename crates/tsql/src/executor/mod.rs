@@ -48,6 +48,7 @@ mod top;
 mod vector;
 mod window;
 mod window_tree;
+pub(crate) mod xml;
 
 #[cfg(test)]
 mod column_tests;

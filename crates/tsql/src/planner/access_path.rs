@@ -635,7 +635,10 @@ fn leaf_use<'s>(
         || value.any(&|n| {
             matches!(
                 n.kind,
-                Kind::Subquery(_) | Kind::System { .. } | Kind::UserFunction { .. }
+                Kind::Subquery(_)
+                    | Kind::System { .. }
+                    | Kind::UserFunction { .. }
+                    | Kind::XmlMethod { .. }
             )
         })
     {

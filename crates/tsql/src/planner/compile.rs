@@ -107,6 +107,13 @@ impl Planner<'_> {
                 name: name.clone(),
                 args: self.exprs(args, schema)?,
             },
+            Kind::XmlMethod { call, args } => Expr::Call {
+                function: ScalarFunction::Xml {
+                    method: call.clone(),
+                    collation: ty.collation,
+                },
+                args: self.exprs(args, schema)?,
+            },
             Kind::NextValue(name) => Expr::NextValue(name.clone()),
             Kind::Let { value, body } => Expr::Let {
                 value: Box::new(self.expr(value, schema)?),

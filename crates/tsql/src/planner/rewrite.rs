@@ -532,7 +532,10 @@ impl<'c> Rewriter<'c> {
                         && !s.any(&|n| {
                             matches!(
                                 n.kind,
-                                Kind::Subquery(_) | Kind::System { .. } | Kind::UserFunction { .. }
+                                Kind::Subquery(_)
+                                    | Kind::System { .. }
+                                    | Kind::UserFunction { .. }
+                                    | Kind::XmlMethod { .. }
                             )
                         })
                 });

@@ -3,6 +3,7 @@
 use super::SessionState;
 use super::execution::Execution;
 use super::fail::Step;
+use crate::binder::changed_column;
 use crate::error::Result;
 use crate::host::{Host, IsolationLevel, SessionSettings, Showplan};
 use crate::instance::LoginInfo;
@@ -165,8 +166,13 @@ impl Execution<'_> {
             SetStatement::Cursor { name, definition } => {
                 self.quiet(|| self.set_cursor(name, definition))
             }
-            SetStatement::Method { .. } | SetStatement::Property { .. } => {
-                Err(self.fail(messages::not_supported("methods of XML and CLR variables")))
+            SetStatement::Method { name, method, args } => {
+                self.quiet(|| self.set_method(name, method, args))?;
+                self.state.row_count.set(1);
+                Ok(())
+            }
+            SetStatement::Property { .. } => {
+                Err(self.fail(messages::not_supported("properties of CLR variables")))
             }
         }
     }
@@ -176,6 +182,15 @@ impl Execution<'_> {
             Ok(()) => self.succeed(COMMAND_SET),
             Err(error) => Err(self.failed(COMMAND_SET, error)),
         }
+    }
+
+    /// `SET @x.modify('..')`: error 174 without an argument.
+    fn set_method(&self, name: &str, method: &ast::Ident, args: &[ast::Expr]) -> Result<()> {
+        let Some(first) = args.first() else {
+            return Err(messages::error(174, &[&method.text, &1]));
+        };
+        let (value, from) = self.evaluate_compound(first, || mutated(name, method, args))?;
+        self.assign_value(name, value, from)
     }
 
     /// `SET @v = expr`, `SET @v += expr`.
@@ -447,6 +462,20 @@ fn set_ansi_defaults(settings: &mut SessionSettings, on: bool) {
     settings.ansi_null_dflt_on = on;
     settings.implicit_transactions = on;
     settings.cursor_close_on_commit = on;
+}
+
+/// The method of a variable, where one that changes it may stand: a column of the qualifier that only SET has.
+fn mutated(name: &str, method: &ast::Ident, args: &[ast::Expr]) -> ast::Expr {
+    let variable = ast::ColumnRef {
+        table: None,
+        name: ast::Ident::new(name),
+        span: ast::Span::default(),
+    };
+    ast::Expr::Method {
+        target: Box::new(ast::Expr::Column(changed_column(&variable, true))),
+        method: method.clone(),
+        args: args.to_vec(),
+    }
 }
 
 /// `@v op value` as an expression.

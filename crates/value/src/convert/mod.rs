@@ -178,7 +178,13 @@ fn leaf(
             text::to_text(value, from, to, style, context, fit)
         }
         Xml => match text::to_text(value, from, to, style, context, fit)? {
-            Value::Str(text) => Ok(Value::str(xml::fragment(&text, from.is_unicode())?)),
+            Value::Str(text) if from == Xml => Ok(Value::Str(text)),
+            Value::Str(text) => {
+                // Styles 1 and 3 keep text of blanks alone.
+                let keeps_blanks = style.is_some_and(|s| s & 1 == 1);
+                let normal = xml::normal_form(&text, from.is_unicode(), keeps_blanks)?;
+                Ok(Value::str(normal))
+            }
             other => Ok(other),
         },
         Binary(_) | VarBinary(_) | Image | RowVersion | HierarchyId | Geography | Geometry => {

@@ -1,0 +1,527 @@
+//! Queries over a small shop, what makes no sense, bounds, and random queries that must not panic.
+
+use super::*;
+use proptest::prelude::*;
+use std::cell::Cell;
+
+/// Lets everything go on.
+struct Free;
+
+impl Meter for Free {
+    fn goes_on(&self, _: usize) -> bool {
+        true
+    }
+}
+
+/// Lets so many questions pass.
+struct Few(Cell<u32>);
+
+impl Meter for Few {
+    fn goes_on(&self, _: usize) -> bool {
+        self.0.set(self.0.get().saturating_sub(1));
+        self.0.get() > 0
+    }
+}
+
+const SHOP: &str = r#"<shop xmlns:p="urn:p"><item id="1" p:k="x"><name>Tea</name><price>2.50</price></item><item id="2"><name>Milk</name><price>1.20</price></item><item id="10"><name>Jam</name><price>4</price></item><!--end--></shop>"#;
+
+fn run(document: &str, text: &str) -> Result<String> {
+    let document = Document::parse(document, &Free)?;
+    let query = Query::parse(Method::Query, text, &[])?;
+    query.check(&[], false)?;
+    query.query(&document, None, &[], &Free)
+}
+
+fn modified(document: &str, text: &str) -> Result<String> {
+    let document = Document::parse(document, &Free)?;
+    let query = Query::parse(Method::Modify, text, &[])?;
+    query.check(&[], false)?;
+    query.modify(&document, &[], &Free)
+}
+
+fn number(found: Result<String>) -> i32 {
+    match found {
+        Err(Error::Query { number, .. }) => number,
+        Err(Error::Document(error)) => error.number(),
+        Err(Error::Stopped) => -1,
+        Ok(_) => 0,
+    }
+}
+
+#[track_caller]
+fn check(text: &str, wanted: &str) {
+    assert_eq!(run(SHOP, text).as_deref(), Ok(wanted), "{text}");
+}
+
+#[test]
+fn paths_and_predicates() {
+    check("/shop/item[1]/name", "<name>Tea</name>");
+    check("//item[@id=\"2\"]/name/text()", "Milk");
+    check("(//name)[last()]", "<name>Jam</name>");
+    check("count(/shop/*)", "3");
+    check("data(//item/@id)", "1 2 10");
+    check("/shop/item[price > 2]/name/text()", "TeaJam");
+    check("//name[. = 'Jam']/../price", "<price>4</price>");
+    check("/shop/item[position() = 2]/@*/..//name/text()", "Milk");
+    check("string((//item/attribute::id)[1])", "1");
+    check("count(//node())", "17");
+    check("/shop/comment()", "<!--end-->");
+    check(
+        "/shop/self::shop/child::item[3]/descendant-or-self::price/text()",
+        "4",
+    );
+    check(
+        "declare namespace q=\"urn:p\"; string((//item/@q:k)[1])",
+        "x",
+    );
+    check("local-name((/shop/item/@*)[2])", "k");
+    check("namespace-uri((/shop/item/@*)[2])", "urn:p");
+    check("//item[not(@id = (\"1\", \"2\"))]/name/text()", "Jam");
+    check("/shop/item[name and price < 2]/name/text()", "Milk");
+    check("//*:name[1]/text()", "TeaMilkJam");
+    check("(: a (: nested :) comment :) 1 + 1", "2");
+}
+
+#[test]
+fn expressions() {
+    check("1 + 2 * 3 - 4", "3");
+    check("7 div 2", "3.5");
+    check("7 mod 4", "3");
+    check("7 idiv 2", "3");
+    check("-(2) + 1", "-1");
+    check("1.50 + 1", "2.5");
+    check("1 div 0", "");
+    check("xs:int('12') + 1", "13");
+    check("xs:int('twelve')", "");
+    check("'a' eq 'a'", "true");
+    check("xs:date('2026-03-01') lt xs:date('2026-03-02')", "true");
+    check("if (count(//item) > 2) then 'many' else 'few'", "many");
+    check("some $i in //item satisfies $i/price > 3", "true");
+    check("every $i in //item satisfies $i/price > 3", "false");
+    check(
+        "for $i in //item order by $i/name[1] return string($i/name[1])",
+        "Jam Milk Tea",
+    );
+    check(
+        "for $i in //item let $n := $i/name where $i/price > 2 order by number($i/@id) descending return data($n)",
+        "Jam Tea",
+    );
+    check(
+        "for $a in (1, 2), $b in (10, 20) return $a * $b",
+        "10 20 20 40",
+    );
+    check("(//item)[1] is (//item)[1]", "true");
+    check("(//item)[1] << (//item)[2]", "true");
+    check("1 cast as xs:string", "1");
+    check("'1' instance of xs:string", "true");
+    check("()", "");
+}
+
+#[test]
+fn functions() {
+    check("sum(//price)", "7.7");
+    check("max(//item/@id)", "10");
+    check("min(//price)", "1.2");
+    check("avg((1, 2))", "1.5");
+    check("concat('a', 'b', 'c')", "abc");
+    check("contains('abc', 'bc')", "true");
+    check("substring('abcde', 2, 3)", "bcd");
+    check("substring('abcde', 0, 3)", "ab");
+    check("string-length('abc')", "3");
+    check("upper-case('aé')", "AÉ");
+    check("lower-case('AB')", "ab");
+    check("round(2.5)", "3");
+    check("floor(-1.5)", "-2");
+    check("ceiling(1.2e0)", "2");
+    check("number('x')", "NaN");
+    check("distinct-values((1, 2, 1, 1.0))", "1 2");
+    check("empty(//nothing)", "true");
+    check("not(true())", "false");
+    check("count(distinct-values(//item/name))", "3");
+    check("1e7", "1.0E7");
+}
+
+#[test]
+fn constructors() {
+    check(
+        "<a b=\"{1 + 1}\">{//item[1]/name}</a>",
+        "<a b=\"2\"><name>Tea</name></a>",
+    );
+    check("<a> <b/> x{{y}} </a>", "<a><b/> x{y} </a>");
+    check("<a>{1, 2, 'x'}</a>", "<a>1 2 x</a>");
+    check("<a>{(//item)[1]/@id}</a>", "<a id=\"1\"/>");
+    check(
+        "for $i in //item return <n v=\"{$i/@id}\"/>",
+        "<n v=\"1\"/><n v=\"2\"/><n v=\"10\"/>",
+    );
+    check(
+        "element x {attribute y {1}, text {'z'}}",
+        "<x y=\"1\">z</x>",
+    );
+    check(
+        "<p:a xmlns:p=\"urn:a\"><p:b/></p:a>",
+        "<p:a xmlns:p=\"urn:a\"><p:b/></p:a>",
+    );
+    check(
+        "declare default element namespace \"urn:d\"; <a><b/></a>",
+        "<a xmlns=\"urn:d\"><b/></a>",
+    );
+    check(
+        "<a>&lt;<![CDATA[&]]><!--c--></a>",
+        "<a>&lt;&amp;<!--c--></a>",
+    );
+    check("(<a><b>1</b></a>)/b/text()", "1");
+    assert_eq!(
+        run("<p:a xmlns:p=\"u\"><p:b/></p:a>", "/*/*").as_deref(),
+        Ok("<p:b xmlns:p=\"u\"/>")
+    );
+}
+
+#[test]
+fn what_makes_no_sense_has_a_number() {
+    for (text, wanted) in [
+        ("/a/", 9341),
+        ("/a[", 9341),
+        ("/a/@", 2256),
+        ("/a[1, 2]", 9303),
+        ("for $i /a return 1", 2205),
+        ("let $i = 1 return $i", 2205),
+        ("comment {1}", 9326),
+        ("declare namespace xml=\"u\"; 1", 2206),
+        ("declare namespace 1=\"u\"; 1", 2223),
+        ("declare namespace p=u; 1", 2225),
+        ("1 cast as nothing", 2231),
+        ("for $x in 1, y in 2 return 1", 2241),
+        ("<?p d", 2272),
+        ("<a><![CDATA[x</a>", 2273),
+        ("<!x>", 2280),
+        ("'&nope;'", 2282),
+        ("'&#0;'", 2285),
+        ("<?xml d?>", 2294),
+        ("(: x", 2340),
+        ("<a b='<'/>", 2350),
+        ("1/a", 2374),
+        ("<a>}</a>", 2209),
+        ("processing-instruction {1}", 9325),
+        ("element {'x'} {1}", 9315),
+        ("if (true()) then 1 else <a/>", 2210),
+        ("1 2", 2370),
+        ("foo(1)", 2395),
+        ("contains('a')", 2236),
+        ("count(1, 2)", 2238),
+        ("q:a", 2229),
+        ("$x", 2227),
+        ("position()", 2371),
+        ("following-sibling::a", 9335),
+        ("sideways::a", 2392),
+        ("1 to 2", 9335),
+        ("a | b", 9335),
+        ("/a/@b", 2396),
+        ("'a' = 1", 2234),
+        ("'a' + 1", 9308),
+        ("(1, <a/>)", 2210),
+        ("if (1) then 2 else 3", 2204),
+        ("/a['x']", 2203),
+        ("//a + 1", 2389),
+        ("string(//a)", 2389),
+        ("if (true()) then 1", 2355),
+        ("for $x in 1", 9332),
+        ("'abc", 2274),
+        ("<a></b>", 2267),
+        ("<a b='1' b='2'/>", 2271),
+        ("1a", 2342),
+        ("xs:nothing(1)", 2395),
+        ("1 cast as xs:nothing", 2232),
+        ("  ", 6306),
+    ] {
+        assert_eq!(number(run("<a/>", text)), wanted, "{text}");
+    }
+    for (text, wanted) in [
+        ("/a/b", 2389),
+        ("(/a/b)[1]", 0),
+        ("/a[1]/b[1]", 0),
+        ("//@x", 2389),
+        ("count(//a)", 0),
+    ] {
+        let query = Query::parse(Method::Value, text, &[]);
+        let found = query
+            .and_then(|q| q.check(&[], false))
+            .map(|()| String::new());
+        assert_eq!(number(found), wanted, "{text}");
+    }
+}
+
+#[test]
+fn documents_change() {
+    for (text, wanted) in [
+        ("insert <c/> into (/a)[1]", "<a><b x=\"1\">t</b><c/></a>"),
+        (
+            "insert <c/> as first into (/a)[1]",
+            "<a><c/><b x=\"1\">t</b></a>",
+        ),
+        (
+            "insert <c/> before (/a/b)[1]",
+            "<a><c/><b x=\"1\">t</b></a>",
+        ),
+        (
+            "insert (<c/>, <d/>) after (/a/b)[1]",
+            "<a><b x=\"1\">t</b><c/><d/></a>",
+        ),
+        (
+            "insert attribute y {2} into (/a/b)[1]",
+            "<a><b x=\"1\" y=\"2\">t</b></a>",
+        ),
+        (
+            "insert attribute y {2} as first into (/a/b)[1]",
+            "<a><b x=\"1\" y=\"2\">t</b></a>",
+        ),
+        (
+            "insert text {'u'} into (/a/b)[1]",
+            "<a><b x=\"1\">tu</b></a>",
+        ),
+        ("insert <c/> into (/nothing)[1]", "<a><b x=\"1\">t</b></a>"),
+        ("delete /a/b", "<a/>"),
+        ("delete //@x", "<a><b>t</b></a>"),
+        ("delete //text()", "<a><b x=\"1\"/></a>"),
+        (
+            "replace value of (/a/b/@x)[1] with 1 + 1",
+            "<a><b x=\"2\">t</b></a>",
+        ),
+        (
+            "replace value of (/a/b/text())[1] with 'a<b'",
+            "<a><b x=\"1\">a&lt;b</b></a>",
+        ),
+        (
+            "replace value of (/a/b/text())[1] with ()",
+            "<a><b x=\"1\"/></a>",
+        ),
+        (
+            "replace value of (/a/b/@x)[1] with if (/a/b = 't') then 'yes' else 'no'",
+            "<a><b x=\"yes\">t</b></a>",
+        ),
+    ] {
+        assert_eq!(
+            modified("<a><b x=\"1\">t</b></a>", text).as_deref(),
+            Ok(wanted),
+            "{text}"
+        );
+    }
+    let many = modified(
+        "<a m='1' n='2' o='3'/>",
+        "insert (attribute z {9}, attribute y {8}) into (/a)[1]",
+    );
+    assert_eq!(
+        many.as_deref(),
+        Ok("<a m=\"1\" z=\"9\" n=\"2\" y=\"8\" o=\"3\"/>")
+    );
+    for (text, wanted) in [
+        ("insert <c/> into /a", 2226),
+        ("insert 1 into (/a)[1]", 2207),
+        ("insert <c/> as third into (/a)[1]", 2351),
+        ("insert <c/> into <d/>", 2359),
+        ("insert <c/> into (/a/@x)[1]", 2240),
+        ("insert <c/> after (/a/@x)[1]", 2249),
+        ("insert attribute x {1} before (/a/b)[1]", 2258),
+        ("insert attribute x {1} into (/a/b)[1]", 6308),
+        ("replace value of (/a/@x)[1] with <b/>", 9310),
+        ("replace value of (/a/@x)[1]", 2205),
+        ("count(/a)", 6305),
+        ("delete /", 2264),
+        ("replace value of /a/b/text() with 1", 2337),
+        ("replace value of (/a/b)[1] with 1", 2356),
+        ("rename /a", 6305),
+        ("insert <c/> under (/a)[1]", 2248),
+    ] {
+        let found = modified("<a><b x=\"1\">t</b></a>", text);
+        assert_eq!(number(found), wanted, "{text}");
+    }
+}
+
+#[test]
+fn what_is_too_deep_is_an_error() {
+    let deep = |open: &str, inside: &str, close: &str| {
+        format!("{}{inside}{}", open.repeat(5_000), close.repeat(5_000))
+    };
+    assert_eq!(number(run("<a/>", &deep("(", "1", ")"))), 2363);
+    assert_eq!(number(run("<a/>", &deep("<a>", "", "</a>"))), 2363);
+    assert_eq!(number(run("<a/>", &deep("-", "1", ""))), 2363);
+    assert_eq!(number(run("<a/>", &deep("a[", "1", "]"))), 2363);
+    assert_eq!(number(run("<a/>", &deep("1 + ", "1", ""))), 2363);
+    assert_eq!(number(run("<a/>", &deep("a/", "a", ""))), 2363);
+    assert_eq!(
+        number(run("<a/>", &deep("if (true()) then ", "1", " else 1"))),
+        2363
+    );
+    assert_eq!(number(run(&deep("<a>", "", "</a>"), "1")), 6335);
+    let document = format!("{}{}", "<a>".repeat(120), "</a>".repeat(120));
+    let wrapped = format!("{}{{/*}}{}", "<b>".repeat(20), "</b>".repeat(20));
+    assert_eq!(number(run(&document, &wrapped)), 6335);
+}
+
+#[test]
+fn a_meter_that_says_no_ends_a_run() {
+    let document = format!("<a>{}</a>", "<b/>".repeat(500));
+    let document = Document::parse(&document, &Free).expect("document");
+    let text = "count(for $a in //b, $b in //b, $c in //b return 1)";
+    let query = Query::parse(Method::Query, text, &[]).expect("query");
+    let meter = Few(Cell::new(10));
+    assert_eq!(
+        query.query(&document, None, &[], &meter),
+        Err(Error::Stopped)
+    );
+    // Each `let` doubles the text.
+    let doubled: String = (0..40)
+        .map(|n| format!("let $t{} := concat($t{n}, $t{n}) ", n + 1))
+        .collect();
+    let text = format!("let $t0 := 'aaaaaaaa' {doubled} return string-length($t40)");
+    let query = Query::parse(Method::Query, &text, &[]).expect("query");
+    let meter = Few(Cell::new(10));
+    assert_eq!(
+        query.query(&document, None, &[], &meter),
+        Err(Error::Stopped)
+    );
+    let large = format!("<a>{}</a>", "<b/>".repeat(100_000));
+    assert!(matches!(
+        Document::parse(&large, &Few(Cell::new(2))),
+        Err(Error::Stopped)
+    ));
+}
+
+#[test]
+fn externals_and_nodes() {
+    let document = Document::parse(SHOP, &Free).expect("document");
+    let text = "/shop/item[@id = sql:variable(\"@id\")]";
+    let query = Query::parse(Method::Nodes, text, &[]).expect("query");
+    assert_eq!(query.externals(), [External::Variable("@id".into())]);
+    query.check(&[AtomType::Integer], false).expect("types");
+    let given = [Given::Atom(Atom::Integer(10))];
+    let nodes = query.nodes(&document, None, &given, &Free).expect("nodes");
+    assert_eq!(nodes.len(), 1);
+    let query = Query::parse(Method::Value, "name[1]", &[]).expect("query");
+    query.check(&[], true).expect("types");
+    let found = query.value(&document, nodes.first().copied(), &[], &Free);
+    assert_eq!(found, Ok(Some(Atom::Untyped("Jam".into()))));
+    let made = Query::parse(Method::Nodes, "<a/>", &[]).expect("query");
+    let found = made.nodes(&document, None, &[], &Free);
+    assert_eq!(number(found.map(|_| String::new())), 2373);
+    // A place that the document does not have gives nothing.
+    assert_eq!(query.value(&document, Some(1 << 30), &[], &Free), Ok(None));
+}
+
+/// Pieces that queries are made of, so that some of what is put together has a meaning.
+fn piece() -> impl Strategy<Value = String> {
+    let pieces = [
+        "/",
+        "//",
+        "a",
+        "b",
+        "@x",
+        "*",
+        ".",
+        "..",
+        "[",
+        "]",
+        "(",
+        ")",
+        "1",
+        "2.5",
+        "'t'",
+        "=",
+        "<",
+        "<<",
+        "eq",
+        "and",
+        "or",
+        "+",
+        "-",
+        "div",
+        "for $v in ",
+        "let $v := ",
+        "return ",
+        "$v",
+        "where ",
+        "order by ",
+        "if (",
+        ") then ",
+        " else ",
+        "some $v in ",
+        " satisfies ",
+        "<a>",
+        "</a>",
+        "<b x=\"",
+        "\"/>",
+        "{",
+        "}",
+        "count(",
+        "string(",
+        "last()",
+        "position()",
+        "text()",
+        "node()",
+        "sum(",
+        "data(",
+        ",",
+        "::",
+        "self",
+        "xs:int(",
+        "not(",
+        "&lt;",
+        "(:",
+        ":)",
+        "insert ",
+        " into ",
+        "delete ",
+        "replace value of ",
+        " with ",
+        " as first",
+        " cast as xs:int",
+        "declare namespace p=\"u\";",
+        "p:a",
+        "sql:variable(\"@x\")",
+        "substring(",
+        "avg(",
+        "distinct-values(",
+        "é",
+    ];
+    prop::sample::select(pieces.to_vec()).prop_map(str::to_string)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
+
+    #[test]
+    fn no_query_panics(pieces in prop::collection::vec(piece(), 0..24)) {
+        let text: String = pieces.join(" ");
+        let document = Document::parse("<a x='1'><b x='2'>t<a/></b><!--c--><?p d?></a>", &Free).expect("document");
+        for method in [Method::Query, Method::Modify, Method::Nodes, Method::Value] {
+            let Ok(query) = Query::parse(method, &text, &[]) else {
+                continue;
+            };
+            let types = vec![AtomType::Integer; query.externals().len()];
+            let given = vec![Given::Atom(Atom::Integer(1)); query.externals().len()];
+            let checked = query.check(&types, false);
+            // What the check refuses must not panic either.
+            let meter = Few(Cell::new(200));
+            let _ = query.nodes(&document, None, &given, &meter);
+            let _ = query.value(&document, None, &given, &meter);
+            let shown = query.query(&document, None, &given, &meter);
+            if let (Method::Query, Ok(shown), Ok(())) = (method, shown, &checked) {
+                prop_assert!(Document::parse(&shown, &Free).is_ok(), "{} gave {}", text, shown);
+            }
+            if let (Method::Modify, Ok(shown), Ok(())) =
+                (method, query.modify(&document, &given, &meter), &checked)
+            {
+                prop_assert!(Document::parse(&shown, &Free).is_ok(), "{} gave {}", text, shown);
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_panics(text in ".{0,80}", pieces in prop::collection::vec(piece(), 0..12)) {
+        for text in [text, pieces.concat()] {
+            let _ = Document::parse(&text, &Free);
+            let _ = Query::parse(Method::Query, &text, &[]);
+            let _ = Query::parse(Method::Modify, &text, &[]);
+        }
+    }
+}
