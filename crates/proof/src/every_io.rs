@@ -396,6 +396,7 @@ impl Stage<'_> {
             history,
             stats: &mut self.stats,
             next_table: &mut self.next_table,
+            crowded: false,
         }
     }
 }

@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 /// Rows of this length get no longer.
 const ALTERED_BYTES_MAX: usize = 6_500;
+/// Keys that transactions share the pages of.
+const CROWD_KEYS: u64 = 80;
 /// Longer values are read after recoveries only.
 const BLOB_READ_BYTES_MAX: u64 = 80_000;
 
@@ -51,6 +53,8 @@ pub enum Act {
     UpdateMany,
     /// Neighbours become long, short or nothing: taking that back needs room.
     Reshape,
+    /// The same of a few rows, between those of others.
+    Crowd,
     /// A row with a value outside of it.
     PutBlob,
     Savepoint,
@@ -100,6 +104,8 @@ pub struct Ctx<'a> {
     pub history: &'a History,
     pub stats: &'a mut Stats,
     pub next_table: &'a mut u32,
+    /// Transactions meet on few pages.
+    pub crowded: bool,
 }
 
 /// A scan that goes on while others write.
@@ -181,7 +187,10 @@ impl Open {
             return self.go_on_reading(ctx);
         }
         let point = self.txn.savepoint();
-        let act = Act::some(ctx.random);
+        let act = match ctx.crowded && ctx.random.below(4) > 0 {
+            true => Act::Crowd,
+            false => Act::some(ctx.random),
+        };
         self.act_after(ctx, act, point)
     }
 
@@ -209,6 +218,7 @@ impl Open {
             Act::DeleteMany => self.delete_many(ctx),
             Act::UpdateMany => self.update_many(ctx),
             Act::Reshape => self.reshape(ctx),
+            Act::Crowd => self.crowd(ctx),
             Act::PutBlob => self.put_blob(ctx),
             Act::Savepoint => {
                 self.points.push((self.txn.savepoint(), self.changes.len()));
@@ -520,6 +530,21 @@ impl Open {
                 _ => Some(random_row_sized(ctx.random, 2)),
             };
             self.put(ctx, &mut state, table, &key, new)?;
+        }
+        Ok(())
+    }
+
+    fn crowd(&mut self, ctx: &mut Ctx<'_>) -> Outcome {
+        let mut state = self.visible(ctx);
+        let Some(table) = self.free_table(ctx, &state) else {
+            return Ok(());
+        };
+        self.enter(ctx, &state, table)?;
+        for _ in 0..1 + ctx.random.below(3) {
+            let key = format!("k{:05}", ctx.random.below(CROWD_KEYS)).into_bytes();
+            let filler = [2, 400, 3_000][ctx.random.below(3) as usize];
+            let new = random_row_sized(ctx.random, filler);
+            self.put(ctx, &mut state, table, &key, Some(new))?;
         }
         Ok(())
     }

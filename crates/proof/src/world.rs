@@ -37,6 +37,9 @@ const SESSIONS_MAX: u64 = 7;
 const PAGE_BYTES: usize = 8192;
 /// Of so many calls that write, one is preceded by a picture; drawn for each epoch.
 const PICTURES_ONE_IN: [u64; 4] = [2, 4, 8, 16];
+/// Of so many seeds one has a data file that never grows, of this size.
+const CROWDED_ONE_IN: u64 = 8;
+const CROWDED_PAGES: u64 = 256;
 /// Log backups behind one backup.
 const LOG_BACKUPS_MAX: usize = 6;
 /// A transaction that met others so often gives up.
@@ -124,6 +127,8 @@ struct World {
     sync_errors_before: u64,
     /// The disk may be full in this epoch.
     tight: bool,
+    /// The data file never grows: transactions live side by side on full pages.
+    crowded: bool,
     /// Draws when pictures are taken and what becomes of them: whether they are must not change the history.
     lens: SimRandom,
     /// A world that began with a picture of another.
@@ -152,20 +157,43 @@ pub fn run(seed: u64, mode: Mode, trace: Option<fn(&str)>) -> (Stats, Checked) {
     stats.take_faults(world.disk.fault_counts());
     stats.reached = probe::take();
     stats.trace ^= world.disk.trace();
+    let result = result.and_then(|()| takes_back_in_its_room(&stats));
     (stats, result)
 }
 
+/// What is taken back has its room where it was: on a disk with no more of it the database would be lost otherwise.
+fn takes_back_in_its_room(stats: &Stats) -> Checked {
+    #[cfg(feature = "planted-bugs")]
+    if planted(Bug::BuryForLosers) {
+        // Its harm shows only where nothing keeps room.
+        return Ok(());
+    }
+    match stats.reached.get("tree.split.to_take_back") {
+        Some(times) => broken(format!("to take changes back took pages, {times} times")),
+        None => Ok(()),
+    }
+}
+
 pub(crate) fn specs() -> Vec<FileSpec> {
-    let spec = |id, filegroup, path: &str, size_pages| FileSpec {
+    specs_of(false)
+}
+
+/// A data file of a crowded world never grows.
+fn specs_of(crowded: bool) -> Vec<FileSpec> {
+    let spec = |id, filegroup, path: &str, size_pages, growth| FileSpec {
         id,
         filegroup,
         logical_name: path.into(),
         path: PathBuf::from(path),
         size_pages,
-        growth: Growth::Pages(64),
+        growth: Growth::Pages(growth),
         max_pages: None,
     };
-    vec![spec(1, 1, DATA, 256), spec(2, 0, LOG, 130)]
+    let data = match crowded {
+        true => spec(1, 1, DATA, CROWDED_PAGES, 0),
+        false => spec(1, 1, DATA, 256, 64),
+    };
+    vec![data, spec(2, 0, LOG, 130, 64)]
 }
 
 impl World {
@@ -187,6 +215,7 @@ impl World {
             harmful_before: 0,
             sync_errors_before: 0,
             tight: false,
+            crowded: seed % CROWDED_ONE_IN == 5,
             lens: SimRandom::new(seed ^ 0x1E45),
             is_picture: false,
             full: None,
@@ -236,7 +265,7 @@ impl World {
             ..Settings::default()
         };
         let engine = self.engine();
-        let db = engine.create_database(DB, "t", specs(), settings);
+        let db = engine.create_database(DB, "t", specs_of(self.crowded), settings);
         let db = db.map_err(|e| Violation(format!("creating: {e}")))?;
         self.come_up(engine, db);
         self.fill()
@@ -295,6 +324,7 @@ impl World {
             history: &self.history,
             stats: &mut self.stats,
             next_table: &mut self.next_table,
+            crowded: self.crowded,
         };
         let number = self.next_number;
         self.next_number += 1;
@@ -353,6 +383,7 @@ impl World {
         let mut world = World::new(seed, self.mode);
         world.disk = image.into_disk(seed);
         (world.history, world.is_picture, world.trace) = (history, true, self.trace);
+        world.crowded = self.crowded;
         let is_synced = self.counted(FaultKind::SyncError) == self.sync_errors_before;
         world.fall(!is_synced || world.random.below(6) > 0);
         let result = world.recover().and_then(|()| world.verify());
@@ -426,7 +457,7 @@ impl World {
         );
         let injected = self.disk.is_stopped()
             || self.disk.fault_counts().total() > self.faults_before
-            || (space && self.tight);
+            || (space && (self.tight || self.crowded));
         if injected {
             Ok(())
         } else {
@@ -481,11 +512,10 @@ impl World {
         let Some(up) = self.up.as_ref().filter(|up| is_suspect(up)) else {
             return Ok(());
         };
-        // A rollback that needs a page of a data file that is full is the one thing that has no room of its own.
         let failure = up.db.failure().unwrap_or_default();
-        let is_excused =
-            self.harmful_faults() > self.harmful_before || failure.contains("filegroup");
-        match self.tight && !self.disk.is_stopped() && !is_excused {
+        let is_excused = self.harmful_faults() > self.harmful_before;
+        let is_full = self.tight || self.crowded;
+        match is_full && !self.disk.is_stopped() && !is_excused {
             true => broken(format!("fenced on a full disk: {failure}")),
             false => Ok(()),
         }
@@ -611,6 +641,7 @@ impl World {
         self.stats.restores_cancelled += cancelled;
         let mut world = World::new(seed, self.mode);
         (world.disk, world.trace) = (disk, self.trace);
+        world.crowded = self.crowded;
         (world.history, world.is_picture) = (History::from(chain.state.clone()), true);
         world.disk.restart();
         let result = world.recover().and_then(|()| world.verify());
@@ -811,7 +842,8 @@ impl World {
         self.history.harden();
         self.stats.clean_stops += 1;
         let (engine, db, report) = self.open().map_err(|e| Violation(e.to_string()))?;
-        if report.needed {
+        // In a full file what is to be reverted may wait for room for its versions.
+        if report.needed && !self.crowded {
             return broken("recovery was needed after a clean stop");
         }
         self.come_up(engine, db);

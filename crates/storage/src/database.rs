@@ -30,7 +30,7 @@ use crate::planted::{Bug, planted};
 use crate::revert::{Aborted, AbortedMap};
 use crate::status::{After, TxnTable};
 use crate::sync::{Condvar, Mutex, RwLock};
-use crate::tree::Tree;
+use crate::tree::{ShrinkNotes, Tree};
 use crate::txn::{Progress, Txn, TxnState};
 use crate::unit::Decisions;
 use crate::version::VersionStore;
@@ -82,6 +82,8 @@ pub struct Database {
     undo_at_once_bytes: AtomicU64,
     /// Memory that running statements keep for their rollback.
     kept: Arc<KeptMemory>,
+    /// Which leaves may keep room for what is taken back.
+    shrink_notes: ShrinkNotes,
     /// Transactions that ended here, and those of them that had written.
     transactions: AtomicU64,
     write_transactions: AtomicU64,
@@ -145,6 +147,7 @@ impl Database {
             step_ended: Condvar::default(),
             undo_at_once_bytes: AtomicU64::new(crate::txn::UNDO_AT_ONCE_BYTES),
             kept: Arc::default(),
+            shrink_notes: ShrinkNotes::default(),
             transactions: AtomicU64::new(0),
             write_transactions: AtomicU64::new(0),
             decisions: Decisions::default(),
@@ -181,6 +184,9 @@ impl Database {
     }
     pub(crate) fn versions(&self) -> &VersionStore {
         &self.store.versions
+    }
+    pub(crate) fn shrink_notes(&self) -> &ShrinkNotes {
+        &self.shrink_notes
     }
     pub(crate) fn aborted(&self) -> &AbortedMap {
         &self.aborted
@@ -227,8 +233,8 @@ impl Database {
         self.choose_in_filegroup(self.store.files.filegroup_of(near_file), count)
     }
 
-    /// As `choose_pages`. A rollback may need a page: others have taken what it made free on its own. It must not fail for want
-    /// of one, or the database could not be recovered either, so the file grows past its limits then.
+    /// As `choose_pages`. A rollback needs a page only where an earlier build let others take what it made free (`tree`, room). It must
+    /// not fail for want of one, or the database could not be recovered either, so the file grows past its limits then.
     pub(crate) fn choose_pages_for(
         &self,
         kind: AppendKind,

@@ -88,7 +88,7 @@ pub use meter::IoStats;
 pub use overlay::OverlayDisk;
 pub use pins::{PinKind, SweepTimes, VersionPin};
 #[cfg(feature = "planted-bugs")]
-pub use planted::{Bug, plant};
+pub use planted::{Bug, plant, planted};
 pub use rebuild::{BOOT_BYTES, Rebuild};
 pub use roll::PageRoll;
 pub use sweep::CleanScope;

@@ -29,7 +29,8 @@ pub enum Bug {
     DropVersionsEarly,
     /// A transaction without a commit record is not rolled back; in the accelerated mode not marked as aborted either.
     ForgetLoser,
-    /// Entries that a transaction deleted count as dead while recovery has still to roll it back.
+    /// Entries that a transaction deleted count as dead while recovery has still to roll it back. Nothing keeps room either, or nobody
+    /// would ever bury them.
     BuryForLosers,
     /// Accelerated: an aborted transaction is forgotten while its changes are still in the trees.
     ForgetAborted,
@@ -67,12 +68,14 @@ pub enum Bug {
     ResumeUnzeroed,
     /// Work takes the room that ends of transactions and checkpoints need.
     LeaveNoRoom,
+    /// Others take the bytes of a leaf that a running transaction may have to take back.
+    TakeKeptRoom,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug that can be planted.
-    pub const ALL: [Bug; 25] = [
+    pub const ALL: [Bug; 26] = [
         Bug::SkipSync,
         Bug::ApplyTwice,
         Bug::PageBeforeLog,
@@ -98,6 +101,7 @@ impl Bug {
         Bug::ReadYounger,
         Bug::CopyUnwritten,
         Bug::PlaceOld,
+        Bug::TakeKeptRoom,
     ];
 
     /// Can it do harm under classic recovery?

@@ -203,6 +203,18 @@ impl Database {
         id >= self.txns().base() && self.txns().status(id) == TxnStatus::Aborted
     }
 
+    /// Was an entry of an aborted transaction there before? Who cannot tell says yes.
+    pub(crate) fn was_there_before(&self, mut head: Head) -> bool {
+        while self.is_reverting(head.writer) {
+            match self.version(head.version) {
+                _ if head.version == 0 => return false,
+                Ok(Some(version)) => head = version.head,
+                _ => return true,
+            }
+        }
+        !head.is_deleted()
+    }
+
     /// Aborted transactions that are not reverted yet.
     pub fn aborted_transactions(&self) -> Vec<AbortedInfo> {
         let map = self.aborted().map.lock();

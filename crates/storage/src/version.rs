@@ -6,7 +6,8 @@
 //! stale locator is never followed, because the row's writer is visible then.
 //!
 //! Version: length u16 | flags u8 | writer u48 | version u48 (the head before) | payload before. The payload is kept
-//! whole, so a transaction that changes a row again needs no second version: nothing here depends on what came later.
+//! whole, so a transaction that changes a row again needs no second version: nothing here depends on what came later. It makes one
+//! all the same where the row was longer in between: the version says how many bytes its page keeps for it (`tree::room`).
 //!
 //! Chunks live in memory and reach pages only when they must (`pvs`). Under accelerated recovery a data page may be written
 //! only when the versions its unresolved entries point to are on pages, which the log has; changes that the crash took
@@ -185,8 +186,9 @@ impl VersionStore {
         // Whoever drops the chunk, it is seldom this thread.
         let at = for_all(|| self.append(segment, txn, &bytes));
         segment.scratch = bytes;
-        if segment.has_earlier
+        if (segment.has_earlier || head.writer == txn)
             && let Some(chunk) = &segment.current
+            && u64::from(chunk.id) != head.version >> 16
         {
             chunk.content.write().lead_to(head.version);
         }

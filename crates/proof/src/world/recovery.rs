@@ -1,6 +1,6 @@
 //! Recovery after a stop: disturbed by faults up to three times, and on a disk that is as full as it was.
 
-use super::{Checked, DB, World, broken, specs};
+use super::{Checked, DB, World, broken, specs_of};
 use daruma_sim::{FaultKind, Faults};
 use daruma_storage::*;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ type Opened = (Arc<Engine>, Arc<Database>, RecoveryReport);
 impl World {
     pub(super) fn open(&self) -> Result<Opened> {
         let engine = self.engine();
-        let (db, report) = engine.open_database(DB, "t", specs())?;
+        let (db, report) = engine.open_database(DB, "t", specs_of(self.crowded))?;
         Ok((engine, db, report))
     }
 
@@ -38,8 +38,6 @@ impl World {
                     self.recovered(opened);
                     self.stands_on_a_full_disk()?;
                 }
-                // As in `stands_on_a_full_disk`.
-                Err(error) if error.to_string().contains("filegroup") => {}
                 Err(error) => return broken(format!("recovery failed on a full disk: {error}")),
             }
             let power = self.random.below(2) == 0;

@@ -186,6 +186,7 @@ impl Database {
             Undo::Now => 0,
             Undo::Later { moment } => moment,
         };
+        self.shrink_notes.forget_before(self.txns.next_id());
         let pending = recovered.pending.into_iter();
         let pending = pending.map(|s| (After::Moment(moment), s));
         self.pending.lock().extend(pending);
@@ -233,8 +234,7 @@ impl Database {
             let mut chunks = self.versions().all_chunks();
             chunks.sort_unstable_by_key(|c| c.id);
             for chunk in chunks {
-                if chunk.content.read().pages.is_empty() {
-                    self.place_in_recovery(&chunk)?;
+                if chunk.content.read().pages.is_empty() && self.place_in_recovery(&chunk)? {
                     self.versions().forget_memory(&chunk);
                 }
             }
@@ -246,14 +246,19 @@ impl Database {
         aside.close()
     }
 
-    /// A file without a free page grows past its limits: the database could not be opened otherwise.
-    fn place_in_recovery(&self, chunk: &Arc<Chunk>) -> Result<()> {
+    /// A file without a free page grows past its limits, or the versions stay in memory: false.
+    fn place_in_recovery(&self, chunk: &Arc<Chunk>) -> Result<bool> {
         loop {
-            match self.place_chunks(std::slice::from_ref(chunk), AppendKind::Completion) {
-                Err(StorageError::FilegroupFull { filegroup, .. }) => {
-                    self.store.grow_past_limits(filegroup)?;
+            let placed = self.place_chunks(std::slice::from_ref(chunk), AppendKind::Completion);
+            let Err(StorageError::FilegroupFull { filegroup, .. }) = placed else {
+                return placed.map(|()| true);
+            };
+            match self.store.grow_past_limits(filegroup) {
+                Err(StorageError::FilegroupFull { .. }) => {
+                    reached!("recovery.versions.without_pages");
+                    return Ok(false);
                 }
-                placed => return placed,
+                grown => grown?,
             }
         }
     }
@@ -298,13 +303,17 @@ impl Database {
         } else {
             self.harden_others();
             let begin = Lsn::MAX;
-            let wanted = match self.active.lock().is_empty() {
+            let flushed = self.flush_pages(begin, usize::MAX);
+            // Pages of what is still to be reverted wait for versions that find no page: the next start redoes them.
+            let is_waiting = matches!(flushed, Err(StorageError::FilegroupFull { .. }));
+            let wanted = match self.active.lock().is_empty() && !is_waiting {
                 true => Wanted::Close,
                 false => Wanted::Room,
             };
-            let ended = self
-                .flush_pages(begin, usize::MAX)
-                .and_then(|_| self.checkpoint_record(wanted));
+            let ended = match flushed {
+                Err(error) if !is_waiting => Err(error),
+                _ => self.checkpoint_record(wanted),
+            };
             // Where that was passed over, the boot page says how far the log is on disk all the same.
             match ended {
                 Ok(()) if self.store.files.boot().hard < log.hardened() => {

@@ -76,7 +76,9 @@ impl<'a> Versions<'a> {
             let slot = slot.checked_sub(inserted);
             let slot = slot.filter(|slot: &usize| *slot < page.slots());
             let slot = slot.ok_or_else(|| refused("slot out of range"))?;
-            if before.writer == txn || version == 0 {
+            // Its own state before is a version only where the record says so.
+            let is_old = before.writer == txn && version == before.version;
+            if is_old || version == 0 {
                 continue;
             }
             self.keep(txn, version, before, page.payload(slot), tracker)?;

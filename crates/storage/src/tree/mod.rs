@@ -16,7 +16,7 @@
 //!
 //! Files: `scan` (reading ranges), `lock_row` (reading under a lock), `wait` (for entries of others), `ranges` (locks on
 //! them), `key_locks` (their number), `write` (changing entries), `shape` (splits, purging, unlinking), `space` (freeing
-//! a whole tree), `relocate` (moving pages to other files),
+//! a whole tree), `room` (what leaves keep for those who may take changes back), `relocate` (moving pages to other files),
 //! `uses` (how often).
 
 pub mod figures;
@@ -24,6 +24,7 @@ mod key_locks;
 mod lock_row;
 mod ranges;
 mod relocate;
+mod room;
 mod sample;
 mod scan;
 mod shape;
@@ -34,6 +35,7 @@ mod write;
 
 pub(crate) use key_locks::CountedKey;
 pub use lock_row::RowLock;
+pub(crate) use room::ShrinkNotes;
 pub use scan::Scan;
 pub(crate) use space::{clear_bits, free_last_page};
 pub use uses::TreeUse;
@@ -433,7 +435,7 @@ fn live_entries(db: &Database, leaf: &Page) -> i64 {
         let head = leaf.head(*slot);
         // An entry that an aborted transaction inserted is not there; one that it deleted or changed is there as before.
         match db.is_reverting(head.writer) {
-            true => head.version != 0,
+            true => db.was_there_before(head),
             false => !head.is_deleted(),
         }
     };

@@ -184,6 +184,7 @@ impl Tree {
         ];
         pages.extend(left.as_mut());
         db.apply_system(&body, &mut pages, AppendKind::System)?;
+        db.shrink_notes().copy(place.child, id, db.txns().base());
         db.allocator().freed(place.child);
         Ok(Step::Moved)
     }

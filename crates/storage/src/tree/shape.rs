@@ -20,7 +20,8 @@ const SEPARATOR_ROOM_BYTES: usize = INTERNAL_HEAD_BYTES + KEY_BYTES_MAX + 2;
 
 impl Tree {
     /// Makes room for `bytes` in the leaf that covers `key`: by dropping dead entries, else by splitting. The caller
-    /// then looks for its leaf again. `kind` is `Completion` in a rollback, which must not fail in a full log.
+    /// then looks for its leaf again. `kind` is `Completion` in a rollback, which must not fail in a full log, and has what
+    /// the leaf keeps (`room`).
     pub(crate) fn make_room(
         &self,
         db: &Database,
@@ -31,13 +32,21 @@ impl Tree {
         let _one_at_a_time = self.shape.lock();
         {
             let mut leaf = self.leaf_write(db, key)?;
-            if leaf.free_bytes() >= bytes {
+            let has_room = |leaf: &Page, bytes| match kind {
+                AppendKind::Completion => Ok(leaf.free_bytes() >= bytes),
+                _ => self.has_room(db, leaf, bytes),
+            };
+            if has_room(&leaf, bytes)? {
                 return Ok(());
             }
             if self.purge(db, &mut leaf, kind)?
-                && leaf.free_bytes() >= bytes.max(crate::page::CAPACITY_BYTES / 8)
+                && has_room(&leaf, bytes.max(crate::page::CAPACITY_BYTES / 8))?
             {
                 return Ok(());
+            }
+            if kind == AppendKind::Completion {
+                // Only in a file from before there was kept room.
+                reached!("tree.split.to_take_back");
             }
         }
         let mut page = self.write_page(db, self.id.0)?;
@@ -87,6 +96,7 @@ impl Tree {
         PartsWriter::new(&mut body).image(&moved);
         record::finish(&mut body);
         db.apply_system(&body, &mut [&mut root, &mut space.bitmap, &mut child], kind)?;
+        db.shrink_notes().copy(root.id(), id, db.txns().base());
         self.add_pages(1);
         Ok(root)
     }
@@ -127,6 +137,7 @@ impl Tree {
             &mut [parent, page, &mut space.bitmap, &mut right],
             kind,
         )?;
+        db.shrink_notes().copy(page.id(), id, db.txns().base());
         self.add_pages(1);
         Ok(())
     }

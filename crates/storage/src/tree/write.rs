@@ -14,7 +14,7 @@ use crate::log::{AppendKind, RECORD_BYTES_MAX};
 use crate::page::{Head, LEAF_HEAD_BYTES, Page};
 use crate::status::TxnStatus;
 use crate::txn::{Txn, TxnState};
-use daruma_base::TxnId;
+use daruma_base::{TxnId, reached};
 use std::sync::Arc;
 
 /// A record is closed before one more operation could overflow it: an update carries old and new bytes and a key.
@@ -37,6 +37,8 @@ enum Stop {
     Refused(WriteOutcome),
     /// Another transaction deleted what this one's snapshot shows.
     Conflict,
+    /// A version that says how much room is kept could not be read.
+    Failed(StorageError),
 }
 
 /// One requested change.
@@ -73,12 +75,20 @@ struct Plan<'p, 'w, 'c> {
     writer: OpsWriter<'w>,
     /// Entries inserted so far: later slots shift by as many.
     inserted: usize,
+    /// Free bytes that no planned change takes. What changes give back is kept room.
     free: usize,
+    kept: KeptRoom,
     /// Changes planned; a key must not be planned twice against the page as it was.
     last_key: Option<&'c [u8]>,
     live: i64,
     /// Where the last key was found: the next one is usually right behind it.
     cursor: usize,
+}
+
+/// Room of the leaf that only those may use who take something back (`room`).
+enum KeptRoom {
+    AtMost(usize),
+    Exactly(usize),
 }
 
 impl Tree {
@@ -187,6 +197,7 @@ impl Tree {
                         key: change(at).key().to_vec(),
                     });
                 }
+                Stop::Failed(error) => return Err(error),
                 Stop::Aborted => self.revert_leaf_of(db, change(at).key())?,
                 Stop::NoRoom => {
                     let next = change(at);
@@ -231,6 +242,7 @@ impl Tree {
             writer: OpsWriter::new(&mut record, leaf.id(), self.id().0),
             inserted: 0,
             free: leaf.free_bytes(),
+            kept: KeptRoom::AtMost(self.kept_bytes_max(db, leaf.id())),
             last_key: None,
             live: 0,
             cursor: 0,
@@ -293,14 +305,16 @@ impl Tree {
             self.check_locks(db, txn, writer, key)?;
         }
         match (change, found) {
-            (Change::Insert { key, payload }, Err(_)) => plan.insert(slot, key, payload)?,
+            (Change::Insert { key, payload }, Err(_)) => {
+                plan.insert(self, db, slot, key, payload)?;
+            }
             (Change::Insert { key, payload }, Ok(_)) => {
                 let head = plan.page.head(slot);
                 settled(db, txn, head.writer)?;
                 if !head.is_deleted() {
                     return Err(Stop::Duplicate);
                 }
-                plan.update(db, state, slot, head, key, payload)?;
+                self.plan_update(db, state, plan, slot, head, key, payload)?;
                 plan.live += 1;
             }
             (_, Err(_)) => return Err(Stop::Refused(WriteOutcome::Gone)),
@@ -313,7 +327,7 @@ impl Tree {
                 Ok(_),
             ) => {
                 let head = plan.checked(db, txn, slot, stamp)?;
-                plan.update(db, state, slot, head, key, payload)?;
+                self.plan_update(db, state, plan, slot, head, key, payload)?;
             }
             (Change::Delete { key, stamp }, Ok(_)) => {
                 let head = plan.checked(db, txn, slot, stamp)?;
@@ -323,6 +337,37 @@ impl Tree {
             }
         }
         plan.last_key = Some(key);
+        Ok(())
+    }
+
+    fn plan_update(
+        &self,
+        db: &Database,
+        state: &mut TxnState,
+        plan: &mut Plan<'_, '_, '_>,
+        slot: usize,
+        head: Head,
+        key: &[u8],
+        payload: &[u8],
+    ) -> std::result::Result<(), Stop> {
+        let old = plan.page.payload(slot);
+        let mut version = None;
+        if payload.len() > old.len() {
+            plan.take(self, db, Some(slot), payload.len() - old.len())?;
+        } else if payload.len() < old.len() {
+            if head.writer == state.id() {
+                let longest = self.longest_version(db, head.version);
+                if longest.map_err(Stop::Failed)? < old.len() {
+                    version = Some(add_version(db, state, plan.page, slot, head));
+                }
+            }
+            let (id, shorter) = (state.id(), old.len() - payload.len());
+            let base = db.txns().base();
+            db.shrink_notes().add(plan.page.id(), id, shorter, base);
+        }
+        let version = version.unwrap_or_else(|| version_of(db, state, plan.page, slot, head));
+        plan.writer
+            .update(slot + plan.inserted, head, version, key, old, payload);
         Ok(())
     }
 
@@ -403,49 +448,63 @@ impl Plan<'_, '_, '_> {
         Ok(head)
     }
 
-    fn insert(&mut self, slot: usize, key: &[u8], payload: &[u8]) -> std::result::Result<(), Stop> {
-        let bytes = Page::leaf_entry_bytes(key, payload.len()) + 2;
-        if self.free < bytes {
+    /// Takes `bytes` for a change, of which the entry in `slot` may have kept some for itself.
+    fn take(
+        &mut self,
+        tree: &Tree,
+        db: &Database,
+        slot: Option<usize>,
+        bytes: usize,
+    ) -> std::result::Result<(), Stop> {
+        let left = self.free.checked_sub(bytes).ok_or(Stop::NoRoom)?;
+        let kept = match self.kept {
+            KeptRoom::AtMost(kept) if left >= kept => {
+                self.free = left;
+                return Ok(());
+            }
+            KeptRoom::AtMost(_) => tree.kept_bytes(db, self.page).map_err(Stop::Failed)?,
+            KeptRoom::Exactly(kept) => kept,
+        };
+        let own = match slot {
+            Some(slot) => tree.kept_bytes_of(db, self.page, slot),
+            None => Ok(0),
+        };
+        let own = own.map_err(Stop::Failed)?.min(bytes);
+        if left + own < kept {
+            reached!("tree.room.kept");
             return Err(Stop::NoRoom);
         }
-        self.free -= bytes;
-        self.writer.insert(slot + self.inserted, key, payload);
-        self.inserted += 1;
-        self.live += 1;
+        self.free = left;
+        self.kept = KeptRoom::Exactly(kept.saturating_sub(own));
         Ok(())
     }
 
-    fn update(
+    fn insert(
         &mut self,
+        tree: &Tree,
         db: &Database,
-        state: &mut TxnState,
         slot: usize,
-        head: Head,
         key: &[u8],
         payload: &[u8],
     ) -> std::result::Result<(), Stop> {
-        let old = self.page.payload(slot);
-        if payload.len() > old.len() {
-            let more = payload.len() - old.len();
-            if self.free < more {
-                return Err(Stop::NoRoom);
-            }
-            self.free -= more;
-        } else {
-            self.free += old.len() - payload.len();
-        }
-        let version = version_of(db, state, self.page, slot, head);
-        self.writer
-            .update(slot + self.inserted, head, version, key, old, payload);
+        let bytes = Page::leaf_entry_bytes(key, payload.len()) + 2;
+        self.take(tree, db, None, bytes)?;
+        self.writer.insert(slot + self.inserted, key, payload);
+        self.inserted += 1;
+        self.live += 1;
         Ok(())
     }
 }
 
 /// Locator of the version to keep: none is added when this transaction wrote the entry already.
 fn version_of(db: &Database, state: &mut TxnState, page: &Page, slot: usize, head: Head) -> u64 {
-    if head.writer == state.id() {
-        return head.version;
+    match head.writer == state.id() {
+        true => head.version,
+        false => add_version(db, state, page, slot, head),
     }
+}
+
+fn add_version(db: &Database, state: &mut TxnState, page: &Page, slot: usize, head: Head) -> u64 {
     let id = state.id();
     db.versions()
         .add(&mut state.versions, id, head, page.payload(slot))

@@ -1,0 +1,202 @@
+//! Kept room: free bytes of a leaf that only what is taken back may use, so that neither rollback nor recovery needs a page.
+//!
+//! Theory: an entry that a transaction makes shorter must be able to get its bytes back for as long as the transaction may be
+//! undone. How many that are is told by the versions which the entry leads to: the longest one down to the state that was
+//! committed. So nothing has to be remembered, moved by a split or rebuilt by a restart. When a transaction makes shorter what it
+//! wrote itself and what is longer than all versions, it adds a version of that too: a savepoint may lie there. A deleted
+//! entry keeps its bytes anyway. A change that would eat into kept room splits the leaf, forwards, where failing does no harm.
+//!
+//! Looking at all entries of a leaf is too much for each insert. [`ShrinkNotes`] know a bound for each leaf, which is 0 for nearly all:
+//! the bytes by which transactions that may not have ended made entries shorter. Leaves share notes by chance, which makes a bound too
+//! large, never too small.
+//!
+//! Invariants
+//! 1. Free bytes of a leaf >= sum of what its entries may take back. Files from before there was kept room may break it: what is
+//!    taken back may still split a leaf, in a file that grows past its limits.
+//! 2. Whoever takes bytes of a leaf holds its latch, and has asked here. A commit may only set room free meanwhile.
+//!
+//! Tests: tests/kept_room.rs
+
+use super::Tree;
+use crate::database::Database;
+use crate::error::Result;
+use crate::page::Page;
+use crate::planted::{Bug, planted};
+use crate::status::TxnStatus;
+use daruma_base::{PageId, TxnId};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const NOTES: usize = 4_096;
+/// A bound that says only: look.
+const UNKNOWN: u64 = u16::MAX as u64;
+
+/// For each leaf a bound for its kept room.
+pub(crate) struct ShrinkNotes {
+    /// The newest transaction that made an entry shorter (48 bits), and by how many bytes all have (16 bits).
+    notes: Box<[AtomicU64]>,
+    /// Of transactions below nothing is noted.
+    known_from: AtomicU64,
+}
+
+impl Default for ShrinkNotes {
+    fn default() -> ShrinkNotes {
+        ShrinkNotes {
+            notes: (0..NOTES).map(|_| AtomicU64::new(0)).collect(),
+            known_from: AtomicU64::new(0),
+        }
+    }
+}
+
+impl ShrinkNotes {
+    /// A restart knows nothing of transactions below `next`.
+    pub fn forget_before(&self, next: u64) {
+        self.known_from.store(next, Ordering::Release);
+    }
+
+    fn note_of(&self, leaf: PageId) -> Option<&AtomicU64> {
+        let hash = leaf.to_u64().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48;
+        self.notes.get(hash as usize % NOTES)
+    }
+
+    /// A transaction makes entries of the leaf, which is latched, shorter. All below `base` have ended.
+    pub fn add(&self, leaf: PageId, txn: TxnId, bytes: usize, base: TxnId) {
+        let Some(note) = self.note_of(leaf) else {
+            return;
+        };
+        let added = |old: u64| {
+            let (newest, kept) = match old >> 16 {
+                ended if ended < base.0 => (0, 0),
+                newest => (newest, old & UNKNOWN),
+            };
+            Some(newest.max(txn.0) << 16 | (kept + bytes as u64).min(UNKNOWN))
+        };
+        let _ = note.fetch_update(Ordering::AcqRel, Ordering::Acquire, added);
+    }
+
+    /// Entries of the leaf `from` go to the leaf `to`; both are latched.
+    pub fn copy(&self, from: PageId, to: PageId, base: TxnId) {
+        let old = self.note_of(from).map(|note| note.load(Ordering::Acquire));
+        if let Some(old) = old.filter(|old| old >> 16 >= base.0) {
+            self.add(to, TxnId(old >> 16), (old & UNKNOWN) as usize, base);
+        }
+    }
+
+    /// No more than this is kept on the leaf.
+    #[inline]
+    fn bound(&self, leaf: PageId, base: TxnId) -> usize {
+        if base.0 < self.known_from.load(Ordering::Acquire) {
+            return UNKNOWN as usize;
+        }
+        let note = self.note_of(leaf);
+        let note = note.map_or(0, |note| note.load(Ordering::Acquire));
+        match note >> 16 < base.0 {
+            true => 0,
+            false => (note & UNKNOWN) as usize,
+        }
+    }
+}
+
+impl Tree {
+    /// No more than this is kept on the leaf; 0 for nearly all.
+    #[inline]
+    pub(super) fn kept_bytes_max(&self, db: &Database, leaf: PageId) -> usize {
+        db.shrink_notes().bound(leaf, db.txns().base())
+    }
+
+    /// Bytes that entries of the leaf may take back.
+    pub(super) fn kept_bytes(&self, db: &Database, leaf: &Page) -> Result<usize> {
+        let (mut kept, mut ended) = (0, TxnId::NONE);
+        for slot in 0..leaf.slots() {
+            let writer = leaf.head(slot).writer;
+            // Neighbours often have one writer, and most writers have ended.
+            if writer == ended {
+                continue;
+            }
+            match may_be_undone(db, writer) {
+                true => kept += self.kept_bytes_of(db, leaf, slot)?,
+                false => ended = writer,
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Bytes that one entry may take back.
+    pub(super) fn kept_bytes_of(&self, db: &Database, leaf: &Page, slot: usize) -> Result<usize> {
+        let mut head = leaf.head(slot);
+        if head.version == 0 || planted(Bug::BuryForLosers) || planted(Bug::TakeKeptRoom) {
+            return Ok(0);
+        }
+        let now = leaf.payload(slot).len();
+        let mut longest = now;
+        while head.version != 0 && may_be_undone(db, head.writer) {
+            // One that is gone belonged to a transaction that has committed meanwhile.
+            let Some(version) = db.version(head.version)? else {
+                break;
+            };
+            longest = longest.max(version.payload.len());
+            head = version.head;
+        }
+        Ok(longest - now)
+    }
+
+    /// Are there `bytes` on the leaf for somebody who takes nothing back?
+    pub(super) fn has_room(&self, db: &Database, leaf: &Page, bytes: usize) -> Result<bool> {
+        let free = leaf.free_bytes();
+        if free < bytes {
+            return Ok(false);
+        }
+        let bound = self.kept_bytes_max(db, leaf.id());
+        Ok(free - bytes >= bound || free - bytes >= self.kept_bytes(db, leaf)?)
+    }
+
+    /// Bytes of the longest version that an entry of this very transaction leads to at once; no other of its versions is longer.
+    pub(super) fn longest_version(&self, db: &Database, locator: u64) -> Result<usize> {
+        let version = match locator {
+            0 => None,
+            locator => db.version(locator)?,
+        };
+        Ok(version.map_or(0, |version| version.payload.len()))
+    }
+}
+
+/// Is there anything that could bring back what was before the writer's change?
+fn may_be_undone(db: &Database, writer: TxnId) -> bool {
+    writer >= db.txns().base()
+        && match db.txns().status(writer) {
+            TxnStatus::Active | TxnStatus::Awaited(_) | TxnStatus::Aborted => true,
+            TxnStatus::Committed(_) => false,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_counts_until_the_newest_transaction_of_it_has_ended() {
+        let notes = ShrinkNotes::default();
+        let (leaf, right) = (PageId::new(1, 200), PageId::new(1, 201));
+        assert_eq!(notes.bound(leaf, TxnId(5)), 0);
+        notes.add(leaf, TxnId(7), 100, TxnId(5));
+        notes.add(leaf, TxnId(6), 20, TxnId(6));
+        assert_eq!(notes.bound(leaf, TxnId(7)), 120);
+        notes.copy(leaf, right, TxnId(7));
+        assert_eq!(notes.bound(right, TxnId(7)), 120);
+        assert_eq!(notes.bound(leaf, TxnId(8)), 0, "both have ended");
+        notes.copy(leaf, right, TxnId(8));
+        notes.add(leaf, TxnId(9), 3, TxnId(8));
+        assert_eq!(notes.bound(leaf, TxnId(8)), 3);
+        assert_eq!(notes.bound(right, TxnId(8)), 0);
+        notes.add(leaf, TxnId(9), 100_000, TxnId(8));
+        assert_eq!(notes.bound(leaf, TxnId(8)), UNKNOWN as usize);
+    }
+
+    #[test]
+    fn what_a_restart_left_is_unknown_until_it_has_ended() {
+        let notes = ShrinkNotes::default();
+        let leaf = PageId::new(1, 200);
+        notes.forget_before(10);
+        assert_eq!(notes.bound(leaf, TxnId(9)), UNKNOWN as usize);
+        assert_eq!(notes.bound(leaf, TxnId(10)), 0);
+    }
+}
