@@ -30,6 +30,13 @@ pub struct TableRef {
     pub table_type: Option<TypeKey>,
 }
 
+impl TableRef {
+    /// Database and object, as a [`RowPlace`] has them.
+    pub fn key(&self) -> (DatabaseId, i32) {
+        (self.database.id(), self.object_id)
+    }
+}
+
 /// A user's type: its database and `user_type_id`.
 pub type TypeKey = (DatabaseId, i32);
 
@@ -82,7 +89,7 @@ pub struct CursorRow {
 impl CursorRow {
     /// The row of a table; 16933 when the cursor has none, or more than one.
     pub fn place_in(&self, table: &TableRef) -> Result<&RowPlace> {
-        let key = (table.database.id(), table.object_id);
+        let key = table.key();
         let mut places = self.places.iter().filter(|p| p.table == key);
         match (places.next(), places.next()) {
             (Some(place), None) => Ok(place),

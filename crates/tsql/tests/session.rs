@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Server;
+use common::{Server, errors};
 
 #[test]
 fn a_table_is_created_filled_and_read() {
@@ -392,4 +392,29 @@ fn a_row_that_another_session_changed_is_not_changed_through_a_cursor() {
     assert!(waits.contains("Msg 1222"), "{waits}");
     own.done("UPDATE t SET a = 12 WHERE CURRENT OF c; COMMIT");
     other.done("UPDATE t SET a = 13 WHERE id = 1");
+}
+
+#[test]
+fn a_cursor_sees_that_another_session_changed_its_table() {
+    let server = Server::with_setup(&[
+        "CREATE DATABASE d",
+        "CREATE TABLE d.dbo.t (id int PRIMARY KEY, a int); INSERT d.dbo.t VALUES (1, 10), (2, 20), (3, 30)",
+    ]);
+    let (mut own, mut other) = (server.connect_to("d"), server.connect_to("d"));
+    own.done("DECLARE c CURSOR KEYSET FOR SELECT id, a FROM t ORDER BY id; OPEN c; FETCH c");
+    other.done("BEGIN TRANSACTION; ALTER TABLE t ADD b int");
+    let waits = own.run("SET LOCK_TIMEOUT 0; FETCH c");
+    assert_eq!(errors(&waits), [1222], "{waits}");
+    other.done("ROLLBACK");
+    // The row that could not be read is still the next one.
+    assert_eq!(own.run("FETCH c"), "id | a\n2 | 20\n(1 row affected)\n");
+    other.done("TRUNCATE TABLE t; INSERT t VALUES (3, 33)");
+    assert_eq!(own.run("FETCH c"), "id | a\n3 | 33\n(1 row affected)\n");
+    own.done("CLOSE c; OPEN c");
+    other
+        .done("DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, a int); INSERT t VALUES (3, 333)");
+    let refused = own.run("FETCH c");
+    assert_eq!(errors(&refused), [16943], "{refused}");
+    own.done("CLOSE c; OPEN c");
+    assert_eq!(own.run("FETCH c"), "id | a\n3 | 333\n(1 row affected)\n");
 }

@@ -212,6 +212,57 @@ fn open_cursors_of_a_session_have_bounds_in_memory_and_on_disk() {
 }
 
 #[test]
+fn as_many_cursors_are_open_as_there_may_be() {
+    let server = Server::new();
+    let mut c = server.connect();
+    let open = "DECLARE @n int = 0, @text nvarchar(200)
+        WHILE @n < 4097
+        BEGIN
+            SET @text = REPLACE(N'DECLARE c# CURSOR GLOBAL FOR SELECT 1 AS one; OPEN c#', N'#', @n)
+            EXEC (@text)
+            SET @n += 1
+        END";
+    let out = c.run(open);
+    assert_eq!(common::errors(&out), [701], "{out}");
+    assert_eq!(c.run("CLOSE c0; OPEN c4096"), "");
+    assert_eq!(c.run("FETCH c4096"), "one\n1\n(1 row affected)\n");
+}
+
+#[test]
+fn what_cursors_of_a_session_are_declared_with_has_a_bound() {
+    let server = Server::new();
+    let mut c = server.connect();
+    c.done("CREATE TABLE t (id int PRIMARY KEY, v nvarchar(max)); INSERT t VALUES (1, N'x')");
+    let mut declared = 0;
+    let refused = loop {
+        let out = c.run(&format!(
+            "DECLARE @v nvarchar(max) = REPLICATE(CAST(N'v' AS nvarchar(max)), 5000000); \
+             DECLARE v{declared} CURSOR GLOBAL FOR SELECT id FROM t WHERE v <> @v; OPEN v{declared}; FETCH v{declared}"
+        ));
+        match common::errors(&out).as_slice() {
+            [] => declared += 1,
+            _ => break out,
+        }
+        assert!(declared < 100, "no bound");
+    };
+    assert!(refused.starts_with("Msg 701,"), "{refused}");
+    assert!(declared > 3, "{declared}");
+    assert_eq!(
+        c.run("FETCH FIRST FROM v0"),
+        "Msg 16911, Level 16, State 1, Line 1\nfetch: The fetch type first cannot be used with forward only cursors.\n"
+    );
+    c.done("DEALLOCATE v1");
+    // A variable that the query does not name is not kept.
+    for n in 0..40 {
+        c.done(&format!(
+            "DECLARE @v nvarchar(max) = REPLICATE(CAST(N'v' AS nvarchar(max)), 5000000), @id int = 1; \
+             DECLARE u{n} CURSOR GLOBAL FOR SELECT id FROM t WHERE id >= @ID; OPEN u{n}"
+        ));
+    }
+    assert_eq!(c.run("FETCH u39"), "id\n1\n(1 row affected)\n");
+}
+
+#[test]
 fn a_full_disk_under_tempdb_ends_the_statement_alone() {
     let server = Server::new();
     let mut c = server.connect();

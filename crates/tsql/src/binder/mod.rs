@@ -37,6 +37,7 @@ pub use query::{Assignment, BoundQuery, OutColumn};
 pub(crate) use scope::{NameScope, ScopeEntry};
 pub use scope::{changed_column, check_changed};
 pub use stored::insert_hints;
+pub(crate) use target::same_name;
 pub use target::{BoundTarget, ViewCheck};
 
 use crate::error::{Result, SqlError};

@@ -747,8 +747,16 @@ fn exposed_as(source: &TableSource, name: &ObjectName, found: &mut Vec<Shown>) {
     }
 }
 
-fn same_name(one: &ObjectName, other: &ObjectName) -> bool {
-    one.dotted().eq_ignore_ascii_case(&other.dotted())
+/// Are two names the same part by part? A dot in a part is none between parts.
+pub(crate) fn same_name(one: &ObjectName, other: &ObjectName) -> bool {
+    let same = |one: &Option<Ident>, other: &Option<Ident>| match (one, other) {
+        (Some(one), Some(other)) => names_equal(&one.text, &other.text),
+        (one, other) => one.is_none() && other.is_none(),
+    };
+    names_equal(&one.name.text, &other.name.text)
+        && same(&one.schema, &other.schema)
+        && same(&one.database, &other.database)
+        && same(&one.server, &other.server)
 }
 
 /// 8154: more than one source of FROM may be meant.

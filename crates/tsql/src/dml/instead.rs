@@ -15,7 +15,7 @@ use super::expr::Evaluators;
 use super::modify::set_column;
 use super::target::Writable;
 use crate::access::damaged;
-use crate::binder::{ScopeEntry, changed_column, check_changed};
+use crate::binder::{ScopeEntry, changed_column, check_changed, same_name};
 use crate::error::Result;
 use crate::executor::{
     KeptPlan, RowBatch, RowGatherer, RowStream, ScalarPlan, Scope, SelectPlan, TargetPlan,
@@ -501,7 +501,7 @@ fn source_of(name: &ObjectName, alias: Option<&Ident>, hints: &[TableHint]) -> T
 fn is_target(only: &ast::TableRef, name: &ObjectName) -> bool {
     match &only.alias {
         Some(alias) => name.is_bare() && names_equal(&alias.text, &name.name.text),
-        None => names_equal(&only.name.dotted(), &name.dotted()),
+        None => same_name(&only.name, name),
     }
 }
 

@@ -8,11 +8,11 @@
 //! or numbers rows is read once; a cursor over it is STATIC and READ ONLY, as in the product.
 
 use super::api::{SelectPlan, plan_select, stamp_from_value, with_room};
+use crate::access::TableAccess;
 use crate::binder::Binder;
 use crate::binder::tree::*;
 use crate::error::Result;
-use crate::host::{Host, RowPlace};
-use daruma_base::DatabaseId;
+use crate::host::{Host, RowPlace, TableRef};
 use daruma_syntax::ast;
 use daruma_value::Value;
 use parking_lot::Mutex;
@@ -40,7 +40,7 @@ impl RowPin {
 
 /// Where a query gives key and stamp of a table's rows.
 struct Locator {
-    table: (DatabaseId, i32),
+    table: TableAccess,
     key: ColId,
     stamp: ColId,
 }
@@ -63,7 +63,8 @@ pub struct CursorPlan {
 
 /// Reads a row of a cursor as it is now.
 pub struct LivePlan {
-    tables: Vec<(DatabaseId, i32)>,
+    /// Tables of its rows, as they were when it was made.
+    tables: Vec<TableAccess>,
     pins: Vec<Arc<RowPin>>,
     /// Gives what `select` gives, of the row that the pins are at.
     pub again: Arc<SelectPlan>,
@@ -83,15 +84,32 @@ impl LivePlan {
     /// Where the row lies; an outer join may have none in a table.
     pub fn places(&self, places: &[Value]) -> Vec<RowPlace> {
         let tables = self.tables.iter().zip(places.chunks(2));
-        let place = |(of, place): (&(DatabaseId, i32), &[Value])| match place {
+        let place = |(of, place): (&TableAccess, &[Value])| match place {
             [Value::Bytes(key), Value::Guid(stamp)] => Some(RowPlace {
-                table: *of,
+                table: of.table.key(),
                 key: key.to_vec(),
                 stamp: stamp_from_value(stamp),
             }),
             _ => None,
         };
         tables.filter_map(place).collect()
+    }
+
+    /// Tables that a row is made of, as they were when the plan was made.
+    pub fn tables(&self) -> impl Iterator<Item = &TableRef> {
+        self.tables.iter().map(|access| &access.table)
+    }
+
+    /// The table that a row lies in.
+    pub fn table_of(&self, place: &RowPlace) -> Option<&TableAccess> {
+        let mut tables = self.tables.iter();
+        tables.find(|access| access.table.key() == place.table)
+    }
+
+    /// Are its rows made of the same tables, and of the same columns, as those of another plan?
+    pub fn is_like(&self, other: &LivePlan) -> bool {
+        let tables = |plan: &LivePlan| plan.tables().map(TableRef::key).collect::<Vec<_>>();
+        tables(self) == tables(other) && self.again.columns() == other.again.columns()
     }
 }
 
@@ -127,7 +145,7 @@ fn prepare_here(
     let mut pins = Vec::with_capacity(found.len());
     pin_scans(&mut again.rel, rereads, locks, &mut pins);
     let places: Vec<ColId> = found.iter().flat_map(|f| [f.key, f.stamp]).collect();
-    let tables = found.iter().map(|f| f.table).collect();
+    let tables = found.into_iter().map(|f| f.table).collect();
     let again = plan_select(&binder, again, &places, host)?;
     let select = plan_select(&binder, bound, &places, host)?;
     let live = Some(LivePlan {
@@ -161,9 +179,8 @@ fn locate(rel: &mut Rel, binder: &mut Binder<'_>, found: &mut Vec<Locator>) -> R
         Rel::Table(scan) => {
             let (key, stamp) = binder.locator()?;
             scan.locator = Some((key, stamp));
-            let table = &scan.access.table;
             found.push(Locator {
-                table: (table.database.id(), table.object_id),
+                table: scan.access.clone(),
                 key,
                 stamp,
             });

@@ -9,19 +9,21 @@
 //! 1. `Opened::at` is from 0 (before the first row) to one past the last.
 //! 2. A cursor of a frame is seen by that frame alone, and is gone before another frame has its level.
 
+mod live;
+
 use super::Execution;
 use super::client_cursor::ClientCursor;
 use super::fail::Step;
-use super::frame::{Frame, Variables};
+use super::frame::{Frame, Scalars, Variables};
 use crate::error::Result;
 use crate::executor::{
     LivePlan, ReadBlock, Rereads, RowBatch, RowGatherer, SelectPlan, SharedRows, open,
     prepare_cursor, prepare_select,
 };
-use crate::host::{CursorRow, Host, RowPlace, VariableType};
+use crate::host::{Host, RowPlace, VariableType};
 use crate::messages;
 use crate::sink::OutputColumn;
-use daruma_base::DatabaseId;
+use daruma_base::{DatabaseId, memory};
 use daruma_catalog::name_key;
 use daruma_syntax::ast::{
     CursorConcurrency, CursorDefinition, CursorKind, CursorRef, CursorScope, CursorScroll,
@@ -29,13 +31,17 @@ use daruma_syntax::ast::{
 };
 use daruma_value::{DataType, Value};
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Part of a statement's grant that the rows of a session's open cursors take of memory, before they go to disk.
 const GRANT_PART: usize = 4;
-/// Bytes that those which are not worth a file may take together, and files that the others may have.
-const OPENED_BYTES_MAX: usize = 64 << 20;
+/// Bytes that a session's cursors may take together of memory: what they were declared with, and rows that are not worth a file.
+const BYTES_MAX: usize = 64 << 20;
+/// Files that the rows of those which are open may have.
 const OPENED_FILES_MAX: usize = 256;
+/// Those that may be open at once: each keeps a plan.
+const OPENED_MAX: usize = 4_096;
 /// `@@FETCH_STATUS` of a row that is gone.
 const MISSING: i32 = -2;
 const COMMAND_OPEN: u16 = 0x20;
@@ -79,8 +85,10 @@ struct Cursor {
     names: Vec<CursorName>,
     database: DatabaseId,
     query: Arc<Query>,
-    /// Scalars as they were when it was declared.
-    variables: Vec<(Arc<str>, DataType, Value)>,
+    /// Scalars that the query uses, as they were when it was declared.
+    variables: Arc<Scalars>,
+    /// Memory of the query and of those.
+    bytes: usize,
     is_scrollable: bool,
     /// DYNAMIC, or nothing that fixes the rows: their number is not told.
     is_dynamic: bool,
@@ -133,6 +141,15 @@ enum Found {
     End,
     /// It is gone.
     Missing,
+}
+
+/// How FETCH goes.
+struct Way {
+    is_back: bool,
+    /// Rows to the one that is given; 0: it stays.
+    rows: u64,
+    /// Rows that are gone are passed over.
+    passes: bool,
 }
 
 impl Opened {
@@ -220,18 +237,25 @@ impl Cursors {
         self.rows.set(0);
     }
 
-    /// What open cursors hold: bytes in memory, and files.
+    /// What cursors hold: bytes in memory, and files.
     fn held(&self) -> (usize, usize) {
         let (list, clients) = (self.list.borrow(), self.clients.borrow());
+        let declared: usize = list.iter().map(|c| c.bytes).sum();
         let opened = list.iter().filter_map(|c| c.opened.as_ref());
         let opened = opened.chain(clients.iter().map(|c| &c.opened));
-        opened.fold((0, 0), |(bytes, files), opened| {
+        opened.fold((declared, 0), |(bytes, files), opened| {
             let is_on_disk = opened.rows.is_on_disk();
             (
                 bytes + opened.memory_bytes(),
                 files + usize::from(is_on_disk),
             )
         })
+    }
+
+    /// Number of those of statements that are open.
+    fn opened_count(&self) -> usize {
+        let list = self.list.borrow();
+        list.iter().filter(|c| c.opened.is_some()).count()
     }
 
     /// A handle that no cursor of the session has had: there are more of them than a session can ask for.
@@ -395,9 +419,12 @@ impl Execution<'_> {
         }
         let rereads = rereads(definition, insensitive);
         let locks = definition.concurrency == Some(CursorConcurrency::ScrollLocks);
-        let plan = self.with_access(None, || {
-            prepare_cursor(query, rereads.unwrap_or(Rereads::Keyset), locks, self)
-        })?;
+        let (plan, used) = self.noting_variables(|| {
+            self.with_access(None, || {
+                prepare_cursor(query, rereads.unwrap_or(Rereads::Keyset), locks, self)
+            })
+        });
+        let plan = plan?;
         if plan.select.is_assignment() {
             let (what, place) = ("variable assignment", "a cursor declaration");
             return Err(messages::error(154, &[&what, &place]));
@@ -412,8 +439,7 @@ impl Execution<'_> {
         };
         let is_read_only =
             is_read_only || !is_live || definition.update == Some(CursorUpdate::ReadOnly);
-        let frames = self.state.frames.borrow();
-        let variables = frames.last().map(|f| f.variables.scalars());
+        let (query, variables, bytes) = self.kept_of_query(query, &used)?;
         let is_fixed = matches!(
             definition.kind,
             Some(CursorKind::Static | CursorKind::Keyset | CursorKind::FastForward)
@@ -426,8 +452,9 @@ impl Execution<'_> {
         Ok(Cursor {
             names: vec![name],
             database: self.current_database(),
-            query: Arc::new(query.clone()),
-            variables: variables.unwrap_or_default(),
+            query,
+            variables,
+            bytes,
             is_scrollable: match definition.scroll {
                 Some(scroll) => scroll == CursorScroll::Scroll,
                 None => names_kind,
@@ -439,6 +466,30 @@ impl Execution<'_> {
             update_of,
             opened: None,
         })
+    }
+
+    /// The query and the variables that it uses for a cursor to keep, and their memory; 701 where all cursors would keep too much.
+    fn kept_of_query(
+        &self,
+        query: &Query,
+        used: &HashSet<String>,
+    ) -> Result<(Arc<Query>, Arc<Scalars>, usize)> {
+        let frames = self.state.frames.borrow();
+        let variables = frames.last().map(|frame| &frame.variables);
+        let of_variables = variables.map_or(0, |v| v.scalar_bytes(used));
+        let (held, _) = self.cursors().held();
+        if held.saturating_add(of_variables) > BYTES_MAX {
+            return Err(messages::error(701, &[&"default"]));
+        }
+        self.check_memory(of_variables)?;
+        let before = memory::thread_bytes();
+        let query = Arc::new(query.clone());
+        let variables = variables.map(|v| v.scalars(used)).unwrap_or_default();
+        let bytes = usize::try_from(memory::thread_bytes() - before).unwrap_or(0);
+        match held.saturating_add(bytes) > BYTES_MAX {
+            true => Err(messages::error(701, &[&"default"])),
+            false => Ok((query, variables.into(), bytes)),
+        }
     }
 
     /// The cursor that a name stands for; errors 16916 and 16950.
@@ -499,7 +550,7 @@ impl Execution<'_> {
             let what = "OPEN in another database than the one of DECLARE CURSOR";
             return Err(messages::not_supported(what));
         }
-        let opened = self.with_variables(variables, || self.read_all(&query, how))?;
+        let opened = self.with_variables(&variables, || self.read_all(&query, how))?;
         let count = i32::try_from(opened.rows.len()).unwrap_or(i32::MAX);
         self.with_cursor(name, |cursor| {
             let shown = if cursor.is_dynamic { -1 } else { count };
@@ -510,11 +561,8 @@ impl Execution<'_> {
     }
 
     /// Runs `work` where the frame has these scalars, beside its tables.
-    fn with_variables<T>(
-        &self,
-        scalars: Vec<(Arc<str>, DataType, Value)>,
-        work: impl FnOnce() -> Result<T>,
-    ) -> Result<T> {
+    fn with_variables<T>(&self, scalars: &Scalars, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.check_memory(scalars.iter().map(|(_, _, v)| v.outside_bytes()).sum())?;
         let kept = self.state.frames.borrow_mut().last_mut().map(|frame| {
             let variables = Variables::beside(scalars, &frame.variables);
             std::mem::replace(&mut frame.variables, variables)
@@ -566,7 +614,8 @@ impl Execution<'_> {
             at: 0,
             live: None,
         };
-        let is_too_much = bytes + opened.memory_bytes() > OPENED_BYTES_MAX
+        let is_too_much = bytes + opened.memory_bytes() > BYTES_MAX
+            || self.cursors().opened_count() >= OPENED_MAX
             || files + usize::from(opened.rows.is_on_disk()) > OPENED_FILES_MAX;
         match is_too_much {
             true => Err(messages::error(701, &[&"default"])),
@@ -575,6 +624,7 @@ impl Execution<'_> {
     }
 
     pub(crate) fn run_fetch(&self, fetch: &Fetch) -> Step<()> {
+        self.begin_implicit()?;
         match self.fetch(fetch) {
             Ok(count) => {
                 self.state.last_error.set(0);
@@ -596,12 +646,14 @@ impl Execution<'_> {
     fn fetch(&self, fetch: &Fetch) -> Result<u64> {
         let offset = match &fetch.direction {
             FetchDirection::Absolute(expr) | FetchDirection::Relative(expr) => {
-                let (value, _) = self.evaluate_alone(expr)?;
+                let (value, from) = self.evaluate_alone(expr)?;
+                let value = super::convert::assign(value, from, DataType::BigInt, self)?;
                 value.as_i64().unwrap_or(0)
             }
             _ => 0,
         };
-        let (columns, mut found) = self.with_cursor(&fetch.cursor, |cursor| {
+        let (columns, way, start, row) = self.with_cursor(&fetch.cursor, |cursor| {
+            let passes = cursor.rereads == Some(Rereads::Dynamic);
             let scrolls = cursor.is_scrollable;
             let (is_dynamic, direction) = (cursor.is_dynamic, &fetch.direction);
             let Some(opened) = &mut cursor.opened else {
@@ -624,30 +676,39 @@ impl Execution<'_> {
                 FetchDirection::Last => count,
                 FetchDirection::Absolute(_) if offset < 0 => count + 1 + offset,
                 FetchDirection::Absolute(_) => offset,
+                // Row by row, to pass over those that are gone.
+                FetchDirection::Relative(_) if passes => at + offset.signum(),
                 FetchDirection::Relative(_) => at.saturating_add(offset),
             })?;
-            Ok((opened.columns.clone(), row))
+            let (is_back, rows) = match direction {
+                FetchDirection::Prior | FetchDirection::Last => (true, 1),
+                FetchDirection::Relative(_) if passes => (offset < 0, offset.unsigned_abs()),
+                _ => (false, 1),
+            };
+            let way = Way {
+                is_back,
+                rows,
+                passes,
+            };
+            Ok((opened.columns.clone(), way, at, row))
         })?;
-        let is_back = matches!(
-            fetch.direction,
-            FetchDirection::Prior | FetchDirection::Last
-        );
-        let row = loop {
-            match self.read_again(&fetch.cursor, found.take())? {
-                Found::Row(row) => break Some(row),
-                Found::End => break None,
-                // A row of a DYNAMIC cursor that is gone was never there.
-                Found::Missing if self.is_dynamic(&fetch.cursor)? => {
-                    self.state.check_cancel()?;
-                    found = self.with_cursor(&fetch.cursor, |cursor| cursor.step(is_back))?;
+        let found = self.find_row(&fetch.cursor, &way, row);
+        if found.is_err() {
+            // The next FETCH is about the same row.
+            self.with_cursor(&fetch.cursor, |cursor| {
+                let opened = cursor.opened.as_mut();
+                opened.map_or(Ok(None), |opened| opened.go_to(start))
+            })?;
+        }
+        let row = match found? {
+            Found::Row(row) => Some(row),
+            Found::End => None,
+            Found::Missing => {
+                self.cursors().fetch_status.set(MISSING);
+                if fetch.into.is_empty() {
+                    self.send_columns(&columns)?;
                 }
-                Found::Missing => {
-                    self.cursors().fetch_status.set(MISSING);
-                    if fetch.into.is_empty() {
-                        self.send_columns(&columns)?;
-                    }
-                    return Ok(0);
-                }
+                return Ok(0);
             }
         };
         self.cursors()
@@ -664,82 +725,21 @@ impl Execution<'_> {
         Ok(u64::from(row.is_some()))
     }
 
-    fn is_dynamic(&self, name: &CursorRef) -> Result<bool> {
-        self.with_cursor(name, |cursor| Ok(cursor.rereads == Some(Rereads::Dynamic)))
-    }
-
-    /// The row as it is now, and where it lies; a STATIC cursor's as it was.
-    fn read_again(&self, name: &CursorRef, row: Option<Vec<Value>>) -> Result<Found> {
-        let live = self.with_cursor(name, |cursor| {
-            let variables = cursor.variables.clone();
-            let opened = cursor.opened.as_mut();
-            let width = opened.as_ref().map_or(0, |o| o.columns.len());
-            let live = opened.and_then(|o| o.live.as_mut());
-            Ok(live.map(|live| {
-                live.current.clear();
-                (live.plan.clone(), variables, width)
-            }))
-        })?;
-        let Some(row) = row else {
-            return Ok(Found::End);
-        };
-        let Some((plan, variables, width)) = live else {
-            return Ok(Found::Row(row));
-        };
-        plan.pin(row.get(width..).unwrap_or_default());
-        let again = self.atomic(|| self.with_variables(variables, || self.first_row(&plan)));
-        let again = again.map_err(|error| match error.number {
-            2801 | 3961 => messages::error(16943, &[]),
-            _ => error,
-        })?;
-        let Some(mut again) = again else {
-            return Ok(Found::Missing);
-        };
-        let places = plan.places(again.get(width..).unwrap_or_default());
-        again.truncate(width);
-        self.with_cursor(name, |cursor| {
-            if let Some(live) = cursor.opened.as_mut().and_then(|o| o.live.as_mut()) {
-                live.current = places;
+    /// Goes on from the row that a cursor has been moved to.
+    fn find_row(&self, name: &CursorRef, way: &Way, row: Option<Vec<Value>>) -> Result<Found> {
+        // Staying reads a row, too.
+        let mut left = way.rows.max(1);
+        let mut row = row;
+        loop {
+            match self.read_again(name, row.take())? {
+                Found::Row(_) if left > 1 => left -= 1,
+                // A row of a DYNAMIC cursor that is gone was never there, unless the cursor is to stay at it.
+                Found::Missing if way.passes && way.rows > 0 => {}
+                found => return Ok(found),
             }
-            Ok(Found::Row(again))
-        })
-    }
-
-    fn first_row(&self, plan: &LivePlan) -> Result<Option<Vec<Value>>> {
-        self.note_planned();
-        let mut stream = open(&plan.again, self)?;
-        let mut batch = RowBatch::new();
-        let found = stream.next(&mut batch)?;
-        Ok(batch.rows().next().filter(|_| found).map(<[Value]>::to_vec))
-    }
-
-    /// The row that a cursor stands on, which is to be changed through it.
-    pub(crate) fn row_of_cursor(&self, name: &CursorRef) -> Result<CursorRow> {
-        self.with_cursor(name, |cursor| {
-            let Some(opened) = &cursor.opened else {
-                return Err(messages::error(16917, &[]));
-            };
-            if cursor.is_read_only {
-                return Err(messages::error(16929, &[]));
-            }
-            let places = opened.live.as_ref().map(|live| live.current.clone());
-            match places.filter(|p| !p.is_empty()) {
-                Some(places) => Ok(CursorRow {
-                    places,
-                    columns: cursor.update_of.clone(),
-                }),
-                None => Err(messages::error(16931, &[])),
-            }
-        })
-    }
-
-    /// A row was changed through the cursor that stands on it: it is as it is now for the next change.
-    pub(crate) fn renew_current(&self, name: &CursorRef) -> Result<()> {
-        let row = self.with_cursor(name, |cursor| match &mut cursor.opened {
-            Some(opened) => opened.go_to(opened.at as i64),
-            None => Ok(None),
-        })?;
-        self.read_again(name, row).map(|_| ())
+            self.state.check_cancel()?;
+            row = self.with_cursor(name, |cursor| cursor.step(way.is_back))?;
+        }
     }
 
     pub(crate) fn run_close(&self, name: &CursorRef) -> Step<()> {

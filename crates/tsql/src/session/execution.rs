@@ -22,8 +22,12 @@ use daruma_base::DatabaseId;
 use daruma_storage::{Database, Isolation, LockMode, LockResource, ReadView, Txn};
 use daruma_value::{CollationId, DataType, Value};
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// Stands for all catalog versions of the past: each table is compared with its definition.
+const PLANNED_BEFORE: u64 = u64::MAX;
 
 /// What the running statement sees of a database under an isolation.
 type StatementView = (DatabaseId, Isolation, ReadView);
@@ -65,6 +69,8 @@ pub struct Execution<'a> {
     pub(super) described: RefCell<Option<DescribedSets>>,
     /// A client's cursor that is being opened.
     pub(super) opening: RefCell<Option<Opening>>,
+    /// Keys of the variables that a query has named while it was bound, where somebody wants to know.
+    noted_variables: RefCell<Option<HashSet<String>>>,
     /// Bytes that the thread held before the request.
     bytes_before: i64,
 }
@@ -92,6 +98,7 @@ impl<'a> Execution<'a> {
             cut: RefCell::default(),
             described: RefCell::new(None),
             opening: RefCell::new(None),
+            noted_variables: RefCell::new(None),
             bytes_before: daruma_base::memory::thread_bytes(),
         }
     }
@@ -266,6 +273,14 @@ impl<'a> Execution<'a> {
         }
     }
 
+    /// Runs `work`, which binds a query; gives the keys of the variables that this names too.
+    pub(super) fn noting_variables<T>(&self, work: impl FnOnce() -> T) -> (T, HashSet<String>) {
+        let outer = self.noted_variables.replace(Some(HashSet::new()));
+        let done = work();
+        let noted = self.noted_variables.replace(outer);
+        (done, noted.unwrap_or_default())
+    }
+
     // --- Statements
 
     /// Runs `work` as one atomic statement.
@@ -398,6 +413,11 @@ impl<'a> Execution<'a> {
 
     pub(crate) fn note_planned(&self) {
         self.planned_version.set(self.catalog_version());
+    }
+
+    /// The plan that runs next was made by an earlier statement.
+    pub(super) fn note_planned_before(&self) {
+        self.planned_version.set(PLANNED_BEFORE);
     }
 
     // --- Locks

@@ -8,7 +8,7 @@ use crate::sink::DoneKind;
 use daruma_base::DatabaseId;
 use daruma_catalog::{ObjectId, name_key};
 use daruma_value::{DataType, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -197,6 +197,11 @@ impl Frame {
     }
 }
 
+/// A scalar variable apart from its frame: the key of its name, its type and value.
+pub(crate) type Scalar = (Arc<str>, DataType, Value);
+/// Several of them.
+pub(crate) type Scalars = [Scalar];
+
 /// Variables by name. Most frames have a few, which are compared one by one; more of them get an index.
 #[derive(Default)]
 pub(crate) struct Variables {
@@ -241,21 +246,29 @@ impl Variables {
         }
     }
 
-    /// All but tables and cursors, by key.
-    pub fn scalars(&self) -> Vec<(Arc<str>, DataType, Value)> {
+    /// Those of these keys that are no tables and cursors.
+    pub fn scalars(&self, keys: &HashSet<String>) -> Vec<Scalar> {
         let scalar = |(key, v): &(Arc<str>, Variable)| match v.declared {
-            VariableType::Scalar(declared) => Some((key.clone(), declared, v.value.clone())),
+            VariableType::Scalar(declared) if keys.contains(&**key) => {
+                Some((key.clone(), declared, v.value.clone()))
+            }
             _ => None,
         };
         self.list.iter().filter_map(scalar).collect()
     }
 
+    /// Bytes that [`Variables::scalars`] would copy.
+    pub fn scalar_bytes(&self, keys: &HashSet<String>) -> usize {
+        let meant = self.list.iter().filter(|(key, _)| keys.contains(&**key));
+        meant.map(|(_, v)| v.value.outside_bytes()).sum()
+    }
+
     /// These scalars, and the tables of `other`.
-    pub fn beside(scalars: Vec<(Arc<str>, DataType, Value)>, other: &Variables) -> Variables {
+    pub fn beside(scalars: &Scalars, other: &Variables) -> Variables {
         let mut made = Variables::default();
         for (key, declared, value) in scalars {
-            let declared = VariableType::Scalar(declared);
-            made.insert(key, Variable::new(declared, value));
+            let declared = VariableType::Scalar(*declared);
+            made.insert(key.clone(), Variable::new(declared, value.clone()));
         }
         for (key, variable) in &other.list {
             let declared = &variable.declared;

@@ -144,10 +144,12 @@ fn packed(s: &SessionSettings) -> u64 {
         s.numeric_roundabort,
         // Seeing a plan asks for more than running it.
         s.showplan != Showplan::Off,
+        // NEXT VALUE FOR is refused then.
+        s.rowcount > 0,
     ];
     let bits = flags
         .iter()
         .fold(0u64, |bits, flag| (bits << 1) | u64::from(*flag));
     let language = super::settings::language_number(s.language);
-    language << 24 | (s.dateformat as u64) << 16 | u64::from(s.datefirst) << 8 | bits
+    language << 32 | (s.dateformat as u64) << 24 | u64::from(s.datefirst) << 16 | bits
 }

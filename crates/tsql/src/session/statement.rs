@@ -494,7 +494,7 @@ impl Execution<'_> {
         };
         self.measured(&begun, count);
         if let Some(cursor) = current_of(&statement.kind) {
-            self.renew_current(cursor)?;
+            self.renew_current(cursor, plan.written())?;
         }
         Ok(count)
     }

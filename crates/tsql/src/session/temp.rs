@@ -51,6 +51,11 @@ impl SessionState {
             .map(|t| t.table.clone())
     }
 
+    /// A temporary table of any session, as it is now.
+    pub(crate) fn temporary(&self, id: i32) -> Option<TableRef> {
+        self.instance.temp_tables.lock().get(&id).cloned()
+    }
+
     /// Is it one of this session's own?
     pub(crate) fn has_temp(&self, id: i32) -> bool {
         self.temps.borrow().iter().any(|t| t.table.object_id == id)

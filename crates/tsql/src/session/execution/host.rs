@@ -4,7 +4,7 @@
 //! run: views, locks, the transaction, counters, triggers, memory. A lock that was waited for may uncover another
 //! definition; then the statement starts anew (2801).
 
-use super::Execution;
+use super::{Execution, PLANNED_BEFORE};
 use crate::error::{Result, SqlError};
 use crate::executor::scratch_error;
 use crate::host::*;
@@ -12,7 +12,7 @@ use crate::instance::{Instance, Promise, SCRATCH_FOLDER, SMALL_BYTES, WorkMemory
 use crate::messages;
 use crate::session::frame::FrameKind;
 use daruma_base::{CancelFlag, DatabaseId};
-use daruma_catalog::{CounterId, DatabaseCatalog, Object, ObjectKind, SequenceDef};
+use daruma_catalog::{CounterId, DatabaseCatalog, Object, ObjectKind, SequenceDef, name_key};
 use daruma_storage::{Database, Isolation, LockMode, LockResource, ReadView, Txn};
 use daruma_syntax::ast::{self, CursorRef, ObjectName};
 use daruma_value::{CollationId, DataType, Value};
@@ -118,6 +118,9 @@ impl Host for Execution<'_> {
     }
 
     fn variable_type(&self, name: &str) -> Option<VariableType> {
+        if let Some(noted) = self.noted_variables.borrow_mut().as_mut() {
+            noted.insert(name_key(name));
+        }
         let frames = self.state.frames.borrow();
         let declared = frames.last()?.variable(name).map(|v| v.declared.clone());
         if let Some(VariableType::Table(_) | VariableType::Parameter(_)) = declared {
@@ -153,6 +156,9 @@ impl Host for Execution<'_> {
     }
 
     fn view(&self, table: &TableRef, access: Access) -> Result<ReadView> {
+        if table.kind != TableKind::User && self.planned_version.get() == PLANNED_BEFORE {
+            self.check_unstored(table)?;
+        }
         if table.kind == TableKind::Variable {
             return Ok(self.variable_transaction()?.view(Isolation::Current));
         }
@@ -551,11 +557,30 @@ impl Execution<'_> {
 
     /// After waiting for a lock the table may be another one than the one planned for: 2801 makes the statement start anew.
     fn check_definition(&self, table: &TableRef) -> Result<()> {
+        if self.planned_version.get() == PLANNED_BEFORE {
+            // Plans of statements do not outlive a database: another one may have its number, and tables of the same definition.
+            let open = self.state.instance.open_database(table.database.id())?;
+            if !Arc::ptr_eq(&open.storage, &table.database) {
+                return Err(messages::error(2801, &[&table.name]));
+            }
+        }
         let catalog = self.state.catalog(table.database.id())?;
         let same = catalog
             .object(table.object_id)
             .is_some_and(|object| is_definition(object, table));
         match same {
+            true => Ok(()),
+            false => Err(messages::error(2801, &[&table.name])),
+        }
+    }
+
+    /// The same of a temporary table or a table variable, which is planned for and read by one session.
+    fn check_unstored(&self, table: &TableRef) -> Result<()> {
+        let now = match table.kind {
+            TableKind::Variable => self.live_table(table.object_id),
+            _ => self.state.temporary(table.object_id),
+        };
+        match now.is_some_and(|now| *now.def == *table.def) {
             true => Ok(()),
             false => Err(messages::error(2801, &[&table.name])),
         }
