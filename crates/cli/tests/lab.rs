@@ -107,6 +107,58 @@ fn isolation_levels_show_what_they_permit_and_nothing_else() {
     }
 }
 
+/// Rows arrive whatever the compression is, and it is what the variant says: bytes of log as they are, or fewer.
+#[test]
+fn replication_ships_all_rows_compressed_as_each_variant_says() {
+    let out = tempfile::tempdir().expect("a folder");
+    let arguments = [
+        &["replication", "--rows", "4000", "--inserts", "40"][..],
+        &["--variants", "2014,2016,2016-9592", "--links", "loopback"],
+        // Nothing is cut short, however busy the machine is.
+        &["--limit", "3600"],
+    ];
+    let (output, results) = lab(&arguments.concat(), &out.path().join("p"));
+    let (all, passed) = checks(&results);
+    assert!(all >= 5 && passed == all, "{}", results["checks"]);
+    let variants = results["data"]["links"][0]["variants"].as_array();
+    let variants = variants.expect("variants");
+    let mut shares = Vec::new();
+    for variant in variants {
+        let shape = &variant["shapes"][0];
+        for mode in ["asynchronous", "synchronous"] {
+            let run = &shape[mode][0];
+            assert_eq!(run["done"], 40, "{variant}");
+            let number = |name: &str| run[name].as_f64().expect("bytes");
+            // At least what the rows are.
+            assert!(number("block_bytes") > 4000.0 * 200.0, "{variant}");
+            shares.push(number("sent_bytes") / number("block_bytes"));
+        }
+    }
+    let is_packed: Vec<bool> = shares.iter().map(|share| *share < 0.7).collect();
+    assert_eq!(
+        is_packed,
+        [true, true, true, false, true, true],
+        "{shares:?}"
+    );
+    assert!((shares[3] - 1.0).abs() < 1e-9, "as it is: {shares:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("Penalty %") && text.contains("Redo queue"),
+        "{text}"
+    );
+}
+
+#[test]
+fn replication_takes_no_server_of_others() {
+    let output = Command::new(env!("CARGO_BIN_EXE_daruma"))
+        .args(["lab", "replication", "-S", "127.0.0.1,1", "-P", "x"])
+        .output()
+        .expect("the program runs");
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("two servers of its own"), "{text}");
+}
+
 /// Ended with the test.
 struct Served(std::process::Child);
 

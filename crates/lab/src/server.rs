@@ -77,6 +77,11 @@ impl PrivateServer {
         self.spec.folder.join("data")
     }
 
+    /// More arguments of `serve`, from the next launch on.
+    pub fn set_arguments(&mut self, arguments: Vec<String>) {
+        self.spec.arguments = arguments;
+    }
+
     /// Id of the running process; `None` between a kill and the next launch.
     pub fn process_id(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)

@@ -71,6 +71,11 @@ pub enum LabError {
     DatabaseExists { name: String },
     #[error("database {name} did not come back within an hour: {reason}")]
     StaysClosed { name: String, reason: String },
+    #[error(
+        "this experiment runs on two servers of its own, which it restarts, kills and sets relays between: leave out -S, and unset \
+         SQLCMDSERVER or say --private"
+    )]
+    OwnServersOnly,
     #[error("interrupted")]
     Interrupted,
     #[error("{0}")]
@@ -124,7 +129,7 @@ impl Lab {
             let server = PrivateServer::start(ServerSpec {
                 program: std::env::current_exe().map_err(at(Path::new("this program")))?,
                 folder: scratch.clone(),
-                memory_bytes: options.memory.max(64) << 20,
+                memory_bytes: memory_bytes(options),
                 arguments,
             })?;
             let target = server.options();
@@ -232,6 +237,11 @@ impl Lab {
     /// Is the server ours, so that it may be killed?
     pub fn is_private(&self) -> bool {
         self.server.is_some()
+    }
+
+    /// Memory of a private server.
+    pub fn memory_bytes(&self) -> u64 {
+        memory_bytes(&self.options)
     }
 
     /// Folder for files of the experiment, removed at the end unless `--keep` was given.
@@ -445,6 +455,10 @@ fn ending(report: &Report, is_complete: bool) -> Ending {
         (true, 0) => Ending::Well,
         (true, _) => Ending::Missed,
     }
+}
+
+fn memory_bytes(options: &LabOptions) -> u64 {
+    options.memory.max(64) << 20
 }
 
 /// How a server is brought down.

@@ -8,6 +8,7 @@
 //! | [`durability`] | a purge with delayed durability (article of the SentryOne Team Blog, 2017) |
 //! | [`isolation`] | anomalies of concurrent transactions at each isolation level |
 //! | [`ratios`] | on / off ratios of accelerated recovery in one run |
+//! | [`replication`] | synchronous commit and compression of the log stream (The Curious Case of Compression, 2017) |
 //! | [`recovery`] | recovery and rollback of large transactions (article of careyson, 2024) |
 //!
 //! Theory: an experiment asks a [`Lab`] for a server, runs statements over TDS, publishes sections as they are done, and
@@ -29,6 +30,7 @@ mod random;
 pub mod ratios;
 pub mod recovery;
 mod recovery_log;
+pub mod replication;
 
 pub use context::{Lab, LabError, LabOptions};
 
@@ -60,6 +62,8 @@ pub enum Experiment {
     Backup(Box<backup::BackupArgs>),
     /// On / off ratios of accelerated recovery: updates, transactions, inserts, redo, rollback, log bytes
     Ratios(Box<ratios::RatiosArgs>),
+    /// Two servers: what synchronous commit costs over four links, compressed and not; seeding, readers, failovers
+    Replication(Box<replication::ReplicationArgs>),
 }
 
 const EXAMPLES: &str = "\
@@ -105,6 +109,7 @@ pub fn run(args: &LabArgs) -> ExitCode {
         Experiment::Isolation(args) => isolation::run(args),
         Experiment::Backup(args) => backup::run(args),
         Experiment::Ratios(args) => ratios::run(args),
+        Experiment::Replication(args) => replication::run(args),
     };
     match done {
         Ok(ending) => ending.into(),
