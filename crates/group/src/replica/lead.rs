@@ -812,12 +812,12 @@ impl Led {
                 }
             }
         }
-        if let Some(quorum) = raised {
-            self.shared.quorum.fetch_max(quorum.0, Ordering::AcqRel);
-        }
         let State {
             machine, shipments, ..
         } = state;
+        // What a log showed by itself before it began to wait counts as well, and comes by no `Raise`.
+        let quorum = machine.quorum().0;
+        let is_raised = self.shared.quorum.fetch_max(quorum, Ordering::AcqRel) < quorum;
         for shipment in shipments {
             // Before anything may be sent.
             let is_synchronous = machine.is_synchronous(shipment.replica);
@@ -825,7 +825,7 @@ impl Led {
                 .is_synchronous
                 .store(is_synchronous, Ordering::Release);
             let limit = machine.feed_limit(shipment.replica);
-            if shipment.limit.swap(limit.0, Ordering::AcqRel) != limit.0 || raised.is_some() {
+            if shipment.limit.swap(limit.0, Ordering::AcqRel) != limit.0 || is_raised {
                 shipment.link.wake();
             }
         }

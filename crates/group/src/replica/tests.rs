@@ -687,6 +687,20 @@ fn three_replicas_share_what_is_packed() {
     }
 }
 
+/// What the primary acknowledged by itself, just before it began to wait for somebody, is shown on the other side without another commit.
+#[test]
+fn an_idle_primary_tells_whoever_joins_what_it_has_shown() {
+    for _ in 0..10 {
+        let group = Group::new(2, LONG);
+        let log = &group.servers[0].log;
+        log.wait("the primary opens", |s| s.open);
+        let end = log.commit("alone, and nobody has looked at the log since");
+        group.connect(0, 1);
+        let there = &group.servers[1].log;
+        there.wait("redo may reach the end", |s| s.may_apply == end.0);
+    }
+}
+
 #[test]
 fn how_log_is_packed_follows_the_mode_and_the_replica_from_block_to_block() {
     let group = Group::new(2, LONG);
