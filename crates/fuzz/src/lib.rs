@@ -6,6 +6,7 @@
 //! | [`language`] | T-SQL: no text panics, what is printed parses to the same again |
 //! | [`disk`] | pages and log blocks, backup files |
 //! | [`group`] | messages between replicas, packed log blocks |
+//! | [`xml`] | documents of the type `xml`, and queries over them |
 //! | [`values`] | fields of BULK INSERT, conversions, stored rows |
 //!
 //! Theory: a target takes any bytes and returns; a panic, an allocation out of proportion or a claim that does not hold is a
@@ -18,6 +19,7 @@ pub mod language;
 pub mod mutate;
 pub mod values;
 pub mod wire;
+pub mod xml;
 
 /// A decoder of foreign bytes, and what runs it.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +44,7 @@ pub const TARGETS: &[Target] = &[
     target("csv", values::csv),
     target("convert", values::convert),
     target("row", values::row),
+    target("xml", xml::xml),
 ];
 
 /// Runs the target of that name.

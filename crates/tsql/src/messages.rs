@@ -1257,6 +1257,7 @@ const MESSAGES: &[Message] = &[
         16,
         "%s'xml' is not allowed as a processing instruction target.",
     ),
+    m(2333, 16, "%sInvalid source character 0x%x"),
     m(
         2337,
         16,
@@ -2315,6 +2316,11 @@ const MESSAGES: &[Message] = &[
         "XML well-formedness check: Duplicate attribute '%.*ls'. Rewrite your XQuery so it returns well-formed XML.",
     ),
     m(
+        6314,
+        16,
+        "Collection specified does not exist in metadata : '%.*ls'",
+    ),
+    m(
         6335,
         16,
         "XML datatype instance has too many levels of nested nodes. Maximum allowed depth is %d levels.",
@@ -2330,6 +2336,31 @@ const MESSAGES: &[Message] = &[
         "Cannot roll back %.*ls. No transaction or savepoint of that name was found.",
     ),
     m(
+        6801,
+        16,
+        "FOR XML EXPLICIT requires at least three columns, including the tag column, the parent column, and at least one data column.",
+    ),
+    m(
+        6802,
+        16,
+        "FOR XML EXPLICIT query contains the invalid column name '%.*ls'. Use the TAGNAME!TAGID!ATTRIBUTENAME[!..] format where TAGID is a positive integer.",
+    ),
+    m(
+        6803,
+        16,
+        "FOR XML AUTO requires at least one table for generating XML tags. Use FOR XML RAW or add a FROM clause with a table name.",
+    ),
+    m(
+        6805,
+        16,
+        "FOR XML EXPLICIT stack overflow occurred. Circular parent tag relationships are not allowed.",
+    ),
+    m(
+        6806,
+        16,
+        "Undeclared tag ID %d is used in a FOR XML EXPLICIT query.",
+    ),
+    m(
         6809,
         16,
         "Unnamed tables cannot be used as XML identifiers as well as unnamed columns cannot be used for attribute names. Name unnamed columns/tables using AS in the SELECT statement.",
@@ -2338,6 +2369,16 @@ const MESSAGES: &[Message] = &[
         6810,
         16,
         "Column name '%ls' is repeated. The same attribute cannot be generated more than once on the same XML tag.",
+    ),
+    m(
+        6829,
+        16,
+        "FOR XML EXPLICIT and RAW modes currently do not support addressing binary data as URLs in column '%.*ls'. Remove the column, or use the BINARY BASE64 mode, or create the URL directly using the 'dbobject/TABLE[@PK1=\"V1\"]/@COLUMN' syntax.",
+    ),
+    m(
+        6833,
+        16,
+        "Parent tag ID %d is not among the open tags. FOR XML EXPLICIT requires parent tags to be opened first. Check the ordering of the result set.",
     ),
     m(
         6850,

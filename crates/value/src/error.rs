@@ -174,6 +174,18 @@ const TEMPLATES: &[(i32, &str)] = &[
         6522,
         "A .NET Framework error occurred during execution of user-defined routine or aggregate \"{}\": {}",
     ),
+    (
+        6805,
+        "FOR XML EXPLICIT stack overflow occurred. Circular parent tag relationships are not allowed.",
+    ),
+    (
+        6806,
+        "Undeclared tag ID {} is used in a FOR XML EXPLICIT query.",
+    ),
+    (
+        6833,
+        "Parent tag ID {} is not among the open tags. FOR XML EXPLICIT requires parent tags to be opened first. Check the ordering of the result set.",
+    ),
     (7116, "Offset {} is not in the range of available LOB data."),
     (
         7119,

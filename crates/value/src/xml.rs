@@ -589,7 +589,8 @@ fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r')
 }
 
-fn is_allowed(c: char) -> bool {
+/// May a document hold the character?
+pub fn is_allowed(c: char) -> bool {
     is_blank(c) || c >= ' ' && !matches!(c, '\u{fffe}' | '\u{ffff}')
 }
 

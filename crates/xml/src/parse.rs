@@ -841,7 +841,11 @@ impl<'t> Parser<'t> {
 
     fn direct(&mut self) -> Result<Expr> {
         if self.at.eat_here("<!--") {
-            return Ok(Expr::Comment(self.up_to("-->", 2350)?));
+            let text = self.up_to("-->", 2350)?;
+            return match text.contains("--") {
+                true => error(2350, &[]),
+                false => Ok(Expr::Comment(text)),
+            };
         }
         if self.at.eat_here("<?") {
             let target = self.at.name()?.to_string();

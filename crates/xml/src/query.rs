@@ -8,6 +8,7 @@ use crate::infer::Checker;
 use crate::parse::Parser;
 use crate::write::Writer;
 use crate::{Error, Meter, QUERY_BYTES_MAX, Result, error, modify};
+use daruma_value::xml::is_allowed;
 
 /// The method that a query is the argument of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +94,9 @@ impl Query {
         }
         if text.trim().is_empty() {
             return error(6306, &[]);
+        }
+        if let Some(c) = text.chars().find(|c| !is_allowed(*c)) {
+            return error(2333, &[&format!("{:02x}", c as u32)]);
         }
         let mut parser = Parser::new(text, namespaces);
         let body = match method {

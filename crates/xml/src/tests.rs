@@ -175,6 +175,10 @@ fn constructors() {
         run("<p:a xmlns:p=\"u\"><p:b/></p:a>", "/*/*").as_deref(),
         Ok("<p:b xmlns:p=\"u\"/>")
     );
+    check(
+        "<p:x xmlns:p=\"u\">{<q xmlns:p=\"v\" p:k=\"1\"/>/@*}</p:x>",
+        "<p:x xmlns:p=\"u\" xmlns:p1=\"v\" p1:k=\"1\"/>",
+    );
 }
 
 #[test]
@@ -233,6 +237,8 @@ fn what_makes_no_sense_has_a_number() {
         ("xs:nothing(1)", 2395),
         ("1 cast as xs:nothing", 2232),
         ("  ", 6306),
+        ("<a>\u{1}</a>", 2333),
+        ("<!--a--b-->", 2350),
     ] {
         assert_eq!(number(run("<a/>", text)), wanted, "{text}");
     }

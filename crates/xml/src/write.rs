@@ -19,6 +19,8 @@ pub(crate) struct Writer<'m> {
     /// Prefix and namespace, innermost last.
     scope: Vec<(String, String)>,
     made: u32,
+    /// Prefixes that the element being begun has taken from around it.
+    used: Vec<String>,
     depth: usize,
 }
 
@@ -44,6 +46,7 @@ impl<'m> Writer<'m> {
             looked_at: 0,
             scope: Vec::new(),
             made: 0,
+            used: Vec::new(),
             depth: 0,
         }
     }
@@ -153,6 +156,7 @@ impl<'m> Writer<'m> {
             return Err(Error::Document(ValueError::new(6335, 1, &[&DEPTH_MAX])));
         }
         self.depth += 1;
+        self.used.clear();
         let outer = self.scope.len();
         let mut declared = Vec::new();
         for n in document.declarations(id) {
@@ -244,9 +248,11 @@ impl<'m> Writer<'m> {
         };
         let known = fits(&name.prefix).then(|| name.prefix.clone());
         let prefix = known.unwrap_or_else(|| {
-            // A prefix that this very element declares otherwise cannot be taken again.
+            // A prefix that this very element declares or uses otherwise cannot be taken again.
             let is_taken = |p: &str| {
-                declared.iter().any(|(known, _)| known == p) || is_attribute && p.is_empty()
+                declared.iter().any(|(known, _)| known == p)
+                    || self.used.iter().any(|known| known == p)
+                    || is_attribute && p.is_empty()
             };
             let mut prefix = name.prefix.clone();
             while is_taken(&prefix) {
@@ -258,6 +264,7 @@ impl<'m> Writer<'m> {
             self.scope.push(entry);
             prefix
         });
+        self.used.push(prefix.clone());
         match prefix.is_empty() {
             true => name.local.clone(),
             false => format!("{prefix}:{}", name.local),

@@ -22,6 +22,8 @@ impl Scalar {
                 true
             }
             Kind::Call { name, args } => call_varies(name, args),
+            // Texts that are dates by SET DATEFORMAT alone.
+            Kind::XmlMethod { call, .. } => call.to.is_temporal(),
             Kind::Convert { input, style, .. } => {
                 conversion_varies(input.ty.data_type, s.ty.data_type, style.as_deref())
             }

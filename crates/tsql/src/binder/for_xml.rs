@@ -1,9 +1,9 @@
-//! FOR XML PATH and RAW: the rows of a query as one text.
+//! FOR XML: the rows of a query as one text.
 //!
 //! Theory: the names of the columns say which element or attribute each becomes. They make one tree of elements for all
 //! rows when the query is bound; of it comes one expression that gives the text of a row, and all rows are joined in
 //! their order by an aggregate. An element that has nothing to show for a row is left out (or, with XSINIL, says so).
-//! AUTO and EXPLICIT, which compare rows with each other, are refused, as is what would need another form than text.
+//! AUTO and EXPLICIT, which compare rows with each other, are in `for_xml_nested`.
 //!
 //! The result is `nvarchar(max)`, with TYPE it is `xml`: only that goes into an outer FOR XML as markup.
 
@@ -13,6 +13,7 @@ use super::{Binder, types, unsupported};
 use crate::error::Result;
 use crate::messages;
 use daruma_syntax::ast::{ForXmlMode, Literal, OptionItem, OptionValue, XmlNamespace};
+use daruma_value::functions::XML_BASE64;
 use daruma_value::types::BinaryOp;
 use daruma_value::{DataType, Value, xml};
 
@@ -22,30 +23,34 @@ const NIL_NAMESPACE: &str = " xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-insta
 
 /// Directives behind the mode.
 #[derive(Default)]
-struct Directives {
+pub(super) struct Directives {
     root: Option<String>,
     typed: bool,
-    elements: bool,
-    nil: bool,
+    pub(super) elements: bool,
+    pub(super) nil: bool,
+    base64: bool,
 }
 
 /// An element of each row.
 #[derive(Default)]
-struct Element {
-    name: String,
-    attributes: Vec<(String, ColId)>,
-    content: Vec<Content>,
+pub(super) struct Element {
+    pub(super) name: String,
+    pub(super) attributes: Vec<(String, ColId)>,
+    pub(super) content: Vec<Content>,
 }
 
-enum Content {
+pub(super) enum Content {
     Text(ColId),
+    Comment(ColId),
+    /// A processing instruction with its target.
+    Instruction(String, ColId),
     Element(Element),
 }
 
 impl Content {
     fn columns(&self) -> Vec<ColId> {
         match self {
-            Content::Text(id) => vec![*id],
+            Content::Text(id) | Content::Comment(id) | Content::Instruction(_, id) => vec![*id],
             Content::Element(element) => element.columns(),
         }
     }
@@ -58,7 +63,20 @@ impl Element {
             .collect()
     }
 
-    fn add_attribute(&mut self, name: &str, column: &OutColumn) -> Result<()> {
+    /// A column as a child element or as an attribute.
+    pub(super) fn add(&mut self, name: String, column: &OutColumn, as_element: bool) -> Result<()> {
+        match as_element {
+            true => self.content.push(Content::Element(Element {
+                name,
+                attributes: Vec::new(),
+                content: vec![Content::Text(column.id)],
+            })),
+            false => self.add_attribute(&name, column)?,
+        }
+        Ok(())
+    }
+
+    pub(super) fn add_attribute(&mut self, name: &str, column: &OutColumn) -> Result<()> {
         match self.attributes.iter().any(|(known, _)| known == name) {
             true => Err(messages::error(6810, &[&column.name])),
             false => {
@@ -87,23 +105,28 @@ impl Binder<'_> {
         if !row.is_empty() {
             check_name("Row tag", row)?;
         }
-        let tree = match mode {
-            ForXmlMode::Path => path_tree(&bound.columns, row)?,
-            ForXmlMode::Raw => raw_tree(&bound.columns, row, directives.elements)?,
-            ForXmlMode::Auto | ForXmlMode::Explicit => {
-                return Err(unsupported("FOR XML AUTO or EXPLICIT"));
-            }
-        };
+        self.check_binary(&bound.columns, mode, &directives)?;
         let declared = self.declarations(directives.nil);
         let (of_root, of_row) = match directives.root {
             Some(_) => (declared, String::new()),
             None => (String::new(), declared),
         };
-        let text = self.row(&tree, &of_row, directives.nil)?;
         // Atomic values alone are told apart by blanks.
         let atomic = row.is_empty() && matches!(&bound.columns[..], [c] if c.name == "data()");
         let separator = if atomic { " " } else { "" };
-        let (rel, mut whole) = self.joined_rows(bound.rel, text, separator, COLUMN)?;
+        let columns = &bound.columns;
+        let (rel, mut whole) = match mode {
+            ForXmlMode::Auto => self.auto_rows(bound.rel, columns, &directives, &of_row, COLUMN)?,
+            ForXmlMode::Explicit => self.explicit_rows(bound.rel, columns, &of_row, COLUMN)?,
+            ForXmlMode::Path | ForXmlMode::Raw => {
+                let tree = match mode {
+                    ForXmlMode::Path => path_tree(columns, row)?,
+                    _ => raw_tree(columns, row, directives.elements)?,
+                };
+                let text = self.row(&tree, &of_row, directives.nil)?;
+                self.joined_rows(bound.rel, text, separator, COLUMN)?
+            }
+        };
         if let Some(root) = &directives.root {
             check_name("Root tag", root)?;
             let open = literal(&format!("<{root}{of_root}>"));
@@ -125,6 +148,24 @@ impl Binder<'_> {
             }],
             assignments: Vec::new(),
         })
+    }
+
+    /// Errors 6829 for bytes that nobody said how to show.
+    fn check_binary(
+        &self,
+        columns: &[OutColumn],
+        mode: ForXmlMode,
+        directives: &Directives,
+    ) -> Result<()> {
+        let is_binary = |c: &&OutColumn| self.columns[c.id as usize].ty.data_type.is_binary();
+        match (columns.iter().find(is_binary), mode) {
+            (None, _) | (_, ForXmlMode::Path) => Ok(()),
+            _ if directives.base64 => Ok(()),
+            (_, ForXmlMode::Auto) => Err(unsupported(
+                "FOR XML AUTO over binary columns without BINARY BASE64",
+            )),
+            (Some(column), _) => Err(messages::error(6829, &[&column.name])),
+        }
     }
 
     /// One row with the texts of all rows, in the column of this name.
@@ -185,11 +226,24 @@ impl Binder<'_> {
     }
 
     /// `declared` stands in each of the elements.
-    fn content(&mut self, content: &[Content], declared: &str, nil: bool) -> Result<Vec<Scalar>> {
+    pub(super) fn content(
+        &mut self,
+        content: &[Content],
+        declared: &str,
+        nil: bool,
+    ) -> Result<Vec<Scalar>> {
         content
             .iter()
             .map(|part| match part {
                 Content::Text(id) => self.text_of(*id),
+                Content::Comment(id) => {
+                    let text = join(literal("<!--"), self.plain(*id)?)?;
+                    join(text, literal("-->"))
+                }
+                Content::Instruction(target, id) => {
+                    let text = join(literal(&format!("<?{target} ")), self.plain(*id)?)?;
+                    join(text, literal("?>"))
+                }
                 Content::Element(element) => self.inner(element, declared, nil),
             })
             .collect()
@@ -214,10 +268,7 @@ impl Binder<'_> {
         let name = &element.name;
         let mut open = literal(&format!("<{name}{declared}"));
         for (name, id) in &element.attributes {
-            let value = self.attribute_of(*id)?;
-            let shown = join(join(literal(&format!(" {name}=\"")), value)?, literal("\""))?;
-            let absent = self.all_null(&[*id]);
-            open = join(open, either(absent, literal(""), shown))?;
+            open = join(open, self.shown_attribute(name, *id)?)?;
         }
         let parts = self.content(&element.content, "", nil)?;
         if parts.is_empty() {
@@ -235,6 +286,14 @@ impl Binder<'_> {
             }
         };
         join(open, rest)
+    }
+
+    /// ` name="value"`, nothing for NULL.
+    pub(super) fn shown_attribute(&mut self, name: &str, id: ColId) -> Result<Scalar> {
+        let value = self.attribute_of(id)?;
+        let shown = join(join(literal(&format!(" {name}=\"")), value)?, literal("\""))?;
+        let absent = self.all_null(&[id]);
+        Ok(either(absent, literal(""), shown))
     }
 
     fn all_null(&self, columns: &[ColId]) -> Scalar {
@@ -277,8 +336,14 @@ impl Binder<'_> {
 
     fn plain(&mut self, id: ColId) -> Result<Scalar> {
         let data_type = self.columns[id as usize].ty.data_type;
+        if matches!(
+            data_type,
+            DataType::HierarchyId | DataType::Geography | DataType::Geometry
+        ) {
+            return Err(unsupported(&format!("FOR XML over {}", data_type.name())));
+        }
         if data_type.is_binary() {
-            return Err(unsupported("FOR XML over binary columns"));
+            return self.call_by_name(XML_BASE64, vec![self.column(id)]);
         }
         let mut text = types::make_convert(self.column(id), DataType::NVARCHAR_MAX, false);
         text.ty.coercion = Coercion::Implicit;
@@ -320,8 +385,7 @@ impl Directives {
                 "TYPE" => read.typed = true,
                 "ELEMENTS" | "ELEMENTS ABSENT" => read.elements = true,
                 "ELEMENTS XSINIL" => (read.elements, read.nil) = (true, true),
-                // Binary columns are refused where they come up.
-                "BINARY BASE64" => {}
+                "BINARY BASE64" => read.base64 = true,
                 other => return Err(unsupported(&format!("FOR XML with {other}"))),
             }
         }
@@ -340,7 +404,18 @@ fn path_tree(columns: &[OutColumn], row: &str) -> Result<Element> {
         let last = path.pop().unwrap_or_default();
         let plain = matches!(last, "" | "*" | "text()" | "data()" | "node()");
         let attribute = last.strip_prefix('@');
-        if !plain && attribute.is_none() {
+        let instruction = last
+            .strip_prefix("processing-instruction(")
+            .and_then(|r| r.strip_suffix(')'));
+        let special = match (last, instruction) {
+            ("comment()", _) => Some(Content::Comment(column.id)),
+            (_, Some(target)) => {
+                check_name("Column", target)?;
+                Some(Content::Instruction(target.to_string(), column.id))
+            }
+            _ => None,
+        };
+        if !plain && attribute.is_none() && special.is_none() {
             if last.ends_with(')') {
                 return Err(unsupported(&format!("{last} in FOR XML PATH")));
             }
@@ -349,7 +424,7 @@ fn path_tree(columns: &[OutColumn], row: &str) -> Result<Element> {
         for name in path.iter().copied().chain(attribute) {
             check_name("Column", name)?;
         }
-        put(&mut tree, &path, attribute, column)?;
+        put(&mut tree, &path, attribute, special, column)?;
     }
     Ok(tree)
 }
@@ -359,6 +434,7 @@ fn put(
     place: &mut Element,
     path: &[&str],
     attribute: Option<&str>,
+    special: Option<Content>,
     column: &OutColumn,
 ) -> Result<()> {
     let Some((step, rest)) = path.split_first() else {
@@ -367,20 +443,22 @@ fn put(
                 return Err(messages::error(6852, &[&column.name]));
             }
             Some(name) => place.add_attribute(name, column)?,
-            None => place.content.push(Content::Text(column.id)),
+            None => place
+                .content
+                .push(special.unwrap_or(Content::Text(column.id))),
         }
         return Ok(());
     };
     if let Some(Content::Element(last)) = place.content.last_mut()
         && last.name == *step
     {
-        return put(last, rest, attribute, column);
+        return put(last, rest, attribute, special, column);
     }
     let mut made = Element {
         name: (*step).to_string(),
         ..Element::default()
     };
-    put(&mut made, rest, attribute, column)?;
+    put(&mut made, rest, attribute, special, column)?;
     place.content.push(Content::Element(made));
     Ok(())
 }
@@ -394,21 +472,13 @@ fn raw_tree(columns: &[OutColumn], row: &str, elements: bool) -> Result<Element>
         if column.name.is_empty() {
             return Err(messages::error(6809, &[]));
         }
-        let name = encoded(&column.name);
-        match elements {
-            true => tree.content.push(Content::Element(Element {
-                name,
-                attributes: Vec::new(),
-                content: vec![Content::Text(column.id)],
-            })),
-            false => tree.add_attribute(&name, column)?,
-        }
+        tree.add(encoded(&column.name), column, elements)?;
     }
     Ok(tree)
 }
 
 /// A name with a prefix at most: error 6850. `of`: what has the name.
-fn check_name(of: &str, name: &str) -> Result<()> {
+pub(super) fn check_name(of: &str, name: &str) -> Result<()> {
     let fault = |part: &str| {
         let misfit = |(at, c): &(usize, char)| match at {
             0 => !xml::starts_name(*c),
@@ -431,7 +501,7 @@ fn check_name(of: &str, name: &str) -> Result<()> {
 }
 
 /// Characters that a name cannot have, as `_x0020_`.
-fn encoded(name: &str) -> String {
+pub(super) fn encoded(name: &str) -> String {
     let mut out = String::new();
     for (at, c) in name.chars().enumerate() {
         let fits = if at == 0 {
@@ -464,7 +534,7 @@ pub(super) fn join(a: Scalar, b: Scalar) -> Result<Scalar> {
 }
 
 /// Parts one after the other; those that are NULL show nothing.
-fn joined(parts: Vec<Scalar>) -> Result<Scalar> {
+pub(super) fn joined(parts: Vec<Scalar>) -> Result<Scalar> {
     let mut whole = literal("");
     for part in parts {
         whole = join(whole, or_empty(part))?;

@@ -10,6 +10,7 @@ mod determinism;
 mod expr;
 mod for_json;
 mod for_xml;
+mod for_xml_nested;
 mod from;
 mod function;
 mod group;

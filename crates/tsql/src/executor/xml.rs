@@ -13,6 +13,7 @@ use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
 use daruma_value::convert::{ConvertContext, convert};
 use daruma_value::json::base64;
+use daruma_value::xml::is_allowed;
 use daruma_value::{CollationId, DataType, Decimal, Len, Value, ValueError};
 use daruma_xml::{Atom, AtomType, Document, Error, Given, Meter, Method, Namespace, NodeId, Query};
 use std::cell::RefCell;
@@ -200,6 +201,10 @@ fn given(value: &Value, of: DataType, meter: &HostMeter<'_>) -> daruma_xml::Resu
         (_, AtomType::Date | AtomType::DateTime | AtomType::Time) => shown(Some(126)),
         _ => shown(None),
     };
+    let text = atom.text();
+    if let Some(at) = text.chars().position(|c| !is_allowed(c)) {
+        return Err(ValueError::new(9420, 1, &[&1, &(at + 1)]).into());
+    }
     // What its type does not hold stays text.
     Ok(Given::Atom(atom.cast(wanted).unwrap_or(atom)))
 }

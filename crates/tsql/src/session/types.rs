@@ -167,9 +167,13 @@ pub(crate) fn type_arguments(name: &TypeName) -> Vec<i64> {
 impl Execution<'_> {
     /// A type as written, with the nullability and id of an alias type.
     pub(crate) fn type_of(&self, name: &TypeName) -> Result<(DataType, Option<bool>, Option<i32>)> {
-        let is_typed = |a: &TypeArg| matches!(a, TypeArg::XmlSchema { .. });
-        if name.args.iter().any(is_typed) {
-            return Err(messages::not_supported("xml of a schema collection"));
+        // Schema collections cannot be made, so none exists.
+        let collection = |a: &TypeArg| match a {
+            TypeArg::XmlSchema { collection, .. } => Some(collection.dotted()),
+            _ => None,
+        };
+        if let Some(collection) = name.args.iter().find_map(collection) {
+            return Err(messages::error(6314, &[&collection]));
         }
         let args = type_arguments(name);
         let schema = name.schema.as_ref().map(|s| s.text.as_str());

@@ -17,9 +17,11 @@ mod math;
 mod pattern;
 mod string;
 mod write;
+mod xml_rows;
 
 pub use pattern::is_known_culture;
 pub use write::WRITE;
+pub use xml_rows::{XML_BASE64, XML_LEVEL, XML_NESTED, XML_PART, XML_ROW};
 
 #[cfg(test)]
 mod tests;
@@ -200,6 +202,7 @@ pub fn all() -> impl Iterator<Item = &'static FunctionDef> {
         logic::FUNCTIONS,
         json::FUNCTIONS,
         write::FUNCTIONS,
+        xml_rows::FUNCTIONS,
     ]
     .into_iter()
     .flatten()
