@@ -183,19 +183,17 @@ impl VersionStore {
         let mut bytes = std::mem::take(&mut segment.scratch);
         bytes.clear();
         write_version(&mut bytes, head, payload);
+        let below = segment.has_earlier || head.writer == txn;
+        let below = if below { head.version } else { 0 };
         // Whoever drops the chunk, it is seldom this thread.
-        let at = for_all(|| self.append(segment, txn, &bytes));
+        let at = for_all(|| self.append(segment, txn, &bytes, below));
         segment.scratch = bytes;
-        if (segment.has_earlier || head.writer == txn)
-            && let Some(chunk) = &segment.current
-            && u64::from(chunk.id) != head.version >> 16
-        {
-            chunk.content.write().lead_to(head.version);
-        }
         at
     }
 
-    fn append(&self, segment: &mut Segment, txn: TxnId, bytes: &[u8]) -> u64 {
+    /// `below`: the version that this one leads to, where it may have no pages. It is told together with the bytes: a chunk that is
+    /// placed between the two would be taken for one that leads nowhere.
+    fn append(&self, segment: &mut Segment, txn: TxnId, bytes: &[u8], below: u64) -> u64 {
         self.memory_bytes
             .fetch_add(bytes.len() as u64, Ordering::Relaxed);
         segment.unplaced_versions += 1;
@@ -205,6 +203,9 @@ impl VersionStore {
             if !content.is_sealed && content.bytes.len() + bytes.len() <= CHUNK_BYTES {
                 let offset = content.bytes.len() as u64;
                 content.bytes.extend_from_slice(bytes);
+                if u64::from(chunk.id) != below >> 16 {
+                    content.lead_to(below);
+                }
                 drop(content);
                 let at = (u64::from(chunk.id) << 16) | offset;
                 segment.current = Some(chunk);
@@ -224,14 +225,14 @@ impl VersionStore {
         }
         let mut content = Vec::with_capacity(capacity);
         content.extend_from_slice(bytes);
-        let chunk = self.publish(txn, segment.is_accelerated, content);
+        let chunk = self.publish(txn, segment.is_accelerated, content, below);
         segment.chunks.push(chunk.id);
         let at = u64::from(chunk.id) << 16;
         segment.current = Some(chunk);
         at
     }
 
-    fn publish(&self, txn: TxnId, guards_pages: bool, bytes: Vec<u8>) -> Arc<Chunk> {
+    fn publish(&self, txn: TxnId, guards_pages: bool, bytes: Vec<u8>, below: u64) -> Arc<Chunk> {
         let mut chunks = self.chunks.write();
         let id = loop {
             let id = self.next.fetch_add(1, Ordering::Relaxed);
@@ -240,10 +241,11 @@ impl VersionStore {
                 break id;
             }
         };
-        let content = Content {
+        let mut content = Content {
             bytes,
             ..Content::default()
         };
+        content.lead_to(below);
         let chunk = Arc::new(Chunk {
             id,
             txn,

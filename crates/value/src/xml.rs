@@ -50,6 +50,7 @@ pub(crate) fn normal_form(
         is_start_open: false,
     };
     read(text, is_unicode, keeps_blanks, &mut writer)?;
+    writer.go_on()?;
     Ok(writer.out)
 }
 

@@ -42,7 +42,8 @@ pub(crate) enum Expr {
     Call(Function, Vec<Expr>),
     /// `cast as`, and calls of a type's name.
     Cast(Box<Expr>, AtomType),
-    InstanceOf(Box<Expr>, AtomType),
+    /// With `true` nothing is of the type, too.
+    InstanceOf(Box<Expr>, AtomType, bool),
     Element(Box<Constructor>),
     /// `attribute name { .. }`, allowed where modify inserts.
     Attribute(Name, Box<Expr>),

@@ -222,7 +222,7 @@ impl Atom {
             _ => return None,
         };
         let is_dated = to != AtomType::Time;
-        if is_dated != text.get(..10)?.contains('-')
+        if is_dated != (text.as_bytes().get(4) == Some(&b'-'))
             || (to == AtomType::DateTime) != text.contains('T')
         {
             return None;

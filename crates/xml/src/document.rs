@@ -21,7 +21,7 @@ pub(crate) const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
 /// The document node.
 pub(crate) const ROOT: NodeId = 0;
 
-/// Bytes of a document between two questions to the meter; each takes several times as much as a tree.
+/// Nodes between two questions to the meter.
 const LOOK_NODES: usize = 1 << 12;
 
 /// What a node is.
@@ -70,6 +70,8 @@ impl Document {
             builder: &mut builder,
             meter,
             scopes: Vec::new(),
+            meanings: HashMap::new(),
+            looked_at: 0,
             is_stopped: false,
         };
         let outcome = read(text, true, true, &mut listener);
@@ -353,12 +355,24 @@ impl Builder {
         self.push(Kind::Instruction, &name, data);
     }
 
+    /// Error 6335 where another element would be too deep. Whoever goes down into a document relies on it.
+    pub fn check_depth(&self) -> Result<()> {
+        match self.depth() > DEPTH_MAX {
+            true => Err(ValueError::new(6335, 1, &[&DEPTH_MAX]).into()),
+            false => Ok(()),
+        }
+    }
+
     /// Copies a node with all that is in it.
-    pub fn copy(&mut self, from: &Document, id: NodeId) {
+    pub fn copy(&mut self, from: &Document, id: NodeId) -> Result<()> {
         let name = from.name(id).cloned().unwrap_or_default();
         match from.kind(id) {
-            Kind::Document => from.children(id).for_each(|child| self.copy(from, child)),
+            Kind::Document => {
+                from.children(id)
+                    .try_for_each(|child| self.copy(from, child))?;
+            }
             Kind::Element => {
+                self.check_depth()?;
                 self.start(&name);
                 for n in from.declarations(id) {
                     let prefix = from.name(n).map_or("", |n| &n.local);
@@ -368,7 +382,8 @@ impl Builder {
                     let name = from.name(n).cloned().unwrap_or_default();
                     self.push(Kind::Attribute, &name, from.value(n));
                 }
-                from.children(id).for_each(|child| self.copy(from, child));
+                from.children(id)
+                    .try_for_each(|child| self.copy(from, child))?;
                 self.end();
             }
             Kind::Attribute => {
@@ -379,6 +394,7 @@ impl Builder {
             Kind::Comment => self.comment(from.value(id)),
             Kind::Instruction => self.instruction(&name.local, from.value(id)),
         }
+        Ok(())
     }
 }
 
@@ -388,17 +404,27 @@ struct Listener<'b> {
     meter: &'b dyn Meter,
     /// Declarations of each open element: prefix and namespace.
     scopes: Vec<Vec<(String, String)>>,
+    /// What each prefix means, innermost last.
+    meanings: HashMap<String, Vec<String>>,
+    /// Nodes when the meter was asked last.
+    looked_at: usize,
     is_stopped: bool,
 }
 
 impl Listener<'_> {
     fn look(&mut self) -> std::result::Result<(), ValueError> {
-        let is_time = self.builder.len().is_multiple_of(LOOK_NODES);
-        if is_time && !self.meter.goes_on(LOOK_NODES * size_of::<Node>()) {
-            self.is_stopped = true;
-            return Err(ValueError::no_memory());
+        let made = self.builder.len() - self.looked_at;
+        if made < LOOK_NODES {
+            return Ok(());
         }
-        Ok(())
+        self.looked_at += made;
+        match self.meter.goes_on(LOOK_NODES * size_of::<Node>()) {
+            true => Ok(()),
+            false => {
+                self.is_stopped = true;
+                Err(ValueError::no_memory())
+            }
+        }
     }
 
     fn name(&self, written: &str, is_attribute: bool) -> Name {
@@ -416,9 +442,8 @@ impl Listener<'_> {
     }
 
     fn namespace(&self, prefix: &str) -> &str {
-        let all = self.scopes.iter().rev().flat_map(|s| s.iter().rev());
-        let found = all.into_iter().find(|(known, _)| known == prefix);
-        found.map_or("", |(_, namespace)| namespace)
+        let meanings = self.meanings.get(prefix);
+        meanings.and_then(|m| m.last()).map_or("", |m| m)
     }
 }
 
@@ -433,7 +458,12 @@ impl Events for Listener<'_> {
             let prefix = declared(a.name)?;
             Some((prefix.to_string(), a.value.to_string()))
         });
-        self.scopes.push(own.collect());
+        let own: Vec<(String, String)> = own.collect();
+        for (prefix, namespace) in &own {
+            let meanings = self.meanings.entry(prefix.clone()).or_default();
+            meanings.push(namespace.clone());
+        }
+        self.scopes.push(own);
         let name = self.name(name, false);
         self.builder.start(&name);
         for (prefix, namespace) in self.scopes.last().into_iter().flatten() {
@@ -449,7 +479,11 @@ impl Events for Listener<'_> {
     }
 
     fn end(&mut self) -> std::result::Result<(), ValueError> {
-        self.scopes.pop();
+        for (prefix, _) in self.scopes.pop().into_iter().flatten() {
+            if let Some(meanings) = self.meanings.get_mut(&prefix) {
+                meanings.pop();
+            }
+        }
         self.builder.end();
         Ok(())
     }

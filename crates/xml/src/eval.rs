@@ -248,10 +248,13 @@ impl<'a> Run<'a> {
             Expr::Cast(operand, to) => {
                 perhaps(self.atom(operand, focus)?.and_then(|a| a.cast(*to)))
             }
-            Expr::InstanceOf(operand, of) => {
+            Expr::InstanceOf(operand, of, is_optional) => {
                 let items = self.eval(operand, focus)?;
                 let is_it = |item: &Item| matches!(item, Item::Atom(a) if a.atom_type() == *of);
-                boolean(items.len() == 1 && items.iter().all(is_it))
+                boolean(match items.len() {
+                    0 => *is_optional,
+                    count => count == 1 && items.iter().all(is_it),
+                })
             }
             Expr::Element(made) => {
                 let mut builder = Builder::new();
@@ -485,12 +488,14 @@ impl<'a> Run<'a> {
     // --- Constructors
 
     fn construct(&self, made: &Constructor, focus: &Focus, builder: &mut Builder) -> Result<()> {
+        builder.check_depth()?;
         builder.start(&made.name);
         for (prefix, namespace) in &made.declarations {
             builder.declaration(prefix, namespace);
         }
         for (name, parts) in &made.attributes {
             let value = self.joined(parts, Some(focus))?;
+            self.step(made.attributes.len())?;
             builder.attribute(name, &value);
         }
         for part in &made.content {
@@ -528,7 +533,7 @@ impl<'a> Run<'a> {
                     if document.kind(*id) == Kind::Attribute && builder.has_content() {
                         return crate::error(2396, &[]);
                     }
-                    builder.copy(&document, *id);
+                    builder.copy(&document, *id)?;
                 }
             }
             is_after_atom = matches!(item, Item::Atom(_));

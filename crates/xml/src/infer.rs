@@ -359,7 +359,7 @@ impl Checker<'_> {
                 single(&format!("cast as {}", to.name()), &operand)?;
                 Type::atom(*to, Count::AtMostOne)
             }
-            Expr::InstanceOf(operand, _) => {
+            Expr::InstanceOf(operand, _, _) => {
                 self.infer(operand, context)?;
                 Type::one(AtomType::Boolean)
             }
@@ -441,15 +441,7 @@ impl Checker<'_> {
 
     fn condition(&mut self, expr: &Expr, context: &Item) -> Result<()> {
         let found = self.infer(expr, context)?;
-        let is_boolean = found.item == Item::Atom(AtomType::Boolean) && !found.is_many();
-        match is_boolean
-            || found.item.is_node()
-            || found.item == Item::Any
-            || found.count == Count::None
-        {
-            true => Ok(()),
-            false => error(2204, &[&found]),
-        }
+        check_condition(&found)
     }
 
     fn flwor(&mut self, flwor: &Flwor, context: &Item) -> Result<Type> {
@@ -508,7 +500,7 @@ impl Checker<'_> {
             return error(2374, &[&name]);
         }
         if function == Not {
-            self.condition(args.first().unwrap_or(&Expr::Context), context)?;
+            check_condition(&first)?;
         }
         let number = match first.atom_type() {
             AtomType::Untyped => AtomType::Double,
@@ -637,4 +629,17 @@ fn arithmetic(op: Arithmetic, a: &Type, b: &Type) -> Result<Type> {
         _ => Count::AtMostOne,
     };
     Ok(Type::atom(of, count))
+}
+
+/// Error 2204 for what is neither true nor false.
+fn check_condition(found: &Type) -> Result<()> {
+    let is_boolean = found.item == Item::Atom(AtomType::Boolean) && !found.is_many();
+    match is_boolean
+        || found.item.is_node()
+        || found.item == Item::Any
+        || found.count == Count::None
+    {
+        true => Ok(()),
+        false => error(2204, &[found]),
+    }
 }

@@ -13,6 +13,8 @@ use crate::query::{External, Namespace};
 use crate::{NESTING_MAX, Result, error, with_stack};
 use daruma_value::xml::declared;
 
+/// Attributes of a constructor: error 2363.
+const ATTRIBUTES_MAX: usize = 4096;
 const SCHEMA: &str = "http://www.w3.org/2001/XMLSchema";
 const INSTANCE: &str = "http://www.w3.org/2001/XMLSchema-instance";
 const FUNCTIONS: &str = "http://www.w3.org/2004/07/xpath-functions";
@@ -402,11 +404,11 @@ impl<'t> Parser<'t> {
             left = match operator {
                 Operator::CastAs | Operator::InstanceOf => {
                     let to = self.type_name()?;
-                    // Both mean the same of what is optional: nothing stays nothing.
-                    self.at.eat("?")?;
+                    // A cast means the same: nothing stays nothing.
+                    let is_optional = self.at.eat("?")?;
                     match operator {
                         Operator::CastAs => Expr::Cast(Box::new(left), to),
-                        _ => Expr::InstanceOf(Box::new(left), to),
+                        _ => Expr::InstanceOf(Box::new(left), to, is_optional),
                     }
                 }
                 _ => {
@@ -737,6 +739,12 @@ impl<'t> Parser<'t> {
             "text" => Name::default(),
             _ => {
                 let (prefix, local) = self.at.qualified_name()?;
+                // A declaration is no attribute.
+                if what == "attribute"
+                    && (prefix == "xmlns" || prefix.is_empty() && local == "xmlns")
+                {
+                    return error(2229, &[&"xmlns"]);
+                }
                 self.name_of(prefix, local, what == "attribute")?
             }
         };
@@ -895,6 +903,9 @@ impl<'t> Parser<'t> {
             };
             if attributes.iter().any(is_it) {
                 return error(2271, &[&local]);
+            }
+            if attributes.len() >= ATTRIBUTES_MAX {
+                return error(2363, &[]);
             }
             attributes.push((name, parts));
         }

@@ -531,3 +531,47 @@ proptest! {
         }
     }
 }
+
+/// Each of these once cost a server: time that doubles with each level, or a stack.
+#[test]
+fn what_is_nested_costs_no_more_than_its_length() {
+    let nots = format!("{}true(){}", "not(".repeat(80), ")".repeat(80));
+    check(&nots, "true");
+    let mut text = String::from("let $v0 := <a/> ");
+    for n in 1..40 {
+        let (open, close) = ("<a>".repeat(20), "</a>".repeat(20));
+        text += &format!("let $v{n} := {open}{{$v{}}}{close} ", n - 1);
+    }
+    text += "return $v39";
+    assert_eq!(number(run("<a/>", &text)), 6335);
+    let attributes: String = (0..5_000).map(|n| format!("a{n}=\"\" ")).collect();
+    assert_eq!(number(run("<a/>", &format!("<a {attributes}/>"))), 2363);
+}
+
+#[test]
+fn the_meter_is_asked_whatever_the_document_is_made_of() {
+    for part in ["<a b=\"\"/>", "<a/>", "<a b=\"\" c=\"\"/>", "<!---->"] {
+        let found = Document::parse(&part.repeat(50_000), &Few(Cell::new(3)));
+        assert!(found.is_err(), "{part}");
+    }
+    let many: String = (0..20_000)
+        .map(|n| format!(" xmlns:p{n}=\"u\" p{n}:x{n}=\"\""))
+        .collect();
+    let text = format!("<a{many}/>");
+    let document = Document::parse(&text, &Free).expect("a document");
+    let query = Query::parse(Method::Query, "/*", &[]).expect("a query");
+    let written = query.query(&document, None, &[], &Few(Cell::new(20)));
+    assert_eq!(written, Err(Error::Stopped));
+}
+
+#[test]
+fn types_that_may_be_nothing_and_short_times() {
+    check("() instance of xs:integer?", "true");
+    check("1 instance of xs:integer?", "true");
+    check("() instance of xs:integer", "false");
+    check("xs:time(\"10:20:30\")", "10:20:30");
+    assert_eq!(
+        number(run("<a/>", "<a>{attribute xmlns {\"u\"}}</a>")),
+        2229
+    );
+}

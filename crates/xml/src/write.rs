@@ -10,12 +10,16 @@ use daruma_value::xml::{DEPTH_MAX, escape_attribute, escape_text};
 
 /// Bytes written between two questions to the meter.
 const LOOK_BYTES: usize = 64 << 10;
+/// Prefixes looked at between two questions.
+const LOOK_COMPARED: usize = 1 << 20;
 
 /// Writes nodes into one text.
 pub(crate) struct Writer<'m> {
     pub out: String,
     meter: &'m dyn Meter,
     looked_at: usize,
+    /// Prefixes looked at since.
+    compared: usize,
     /// Prefix and namespace, innermost last.
     scope: Vec<(String, String)>,
     made: u32,
@@ -44,6 +48,7 @@ impl<'m> Writer<'m> {
             out: String::new(),
             meter,
             looked_at: 0,
+            compared: 0,
             scope: Vec::new(),
             made: 0,
             used: Vec::new(),
@@ -52,9 +57,10 @@ impl<'m> Writer<'m> {
     }
 
     fn look(&mut self) -> Result<()> {
-        if self.out.len() < self.looked_at + LOOK_BYTES {
+        if self.out.len() < self.looked_at + LOOK_BYTES && self.compared < LOOK_COMPARED {
             return Ok(());
         }
+        self.compared = 0;
         self.looked_at = self.out.len();
         if self.out.len() > daruma_value::LARGE_BYTES_MAX {
             return Err(Error::Document(ValueError::too_large()));
@@ -174,6 +180,7 @@ impl<'m> Writer<'m> {
                 continue;
             }
             let name = self.qualified(document.name(n).unwrap_or(&empty), true, &mut declared);
+            self.look()?;
             let value = changes
                 .and_then(|c| c.value(n))
                 .unwrap_or(document.value(n));
@@ -237,6 +244,7 @@ impl<'m> Writer<'m> {
         is_attribute: bool,
         declared: &mut Vec<(String, String)>,
     ) -> String {
+        self.compared += self.scope.len();
         if name.namespace == XML_NAMESPACE {
             return format!("xml:{}", name.local);
         }

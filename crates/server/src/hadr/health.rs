@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Failovers are counted over so long.
 const PERIOD: Duration = Duration::from_hours(6);
+/// Between two tries.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
 /// FAILURE_CONDITION_LEVEL from which a server without its system databases gives its groups away.
 const LEVEL_SYSTEM: u8 = 3;
 
@@ -30,6 +32,8 @@ pub(super) struct Health {
     told: Option<String>,
     /// When the group was given away, oldest first.
     moves: VecDeque<Instant>,
+    /// When it may be tried once more. Those who cannot lead have a pause of their own: they must not wait for this one.
+    again: Option<Instant>,
 }
 
 impl Health {
@@ -53,6 +57,15 @@ impl Health {
 
     fn moved(&mut self, now: Instant) {
         self.moves.push_back(now);
+    }
+
+    /// May it be tried now? It is, then.
+    fn may_try(&mut self, now: Instant) -> bool {
+        let is_early = self.again.is_some_and(|at| now < at);
+        if !is_early {
+            self.again = Some(now + TRY_AGAIN);
+        }
+        !is_early
     }
 }
 
@@ -83,7 +96,8 @@ impl Group {
             self.common
                 .log(&format!("Availability group '{name}': {trouble}. {then}"));
         }
-        if may_move && self.tries.lock().may_pass() && self.hand_over_to_anybody() {
+        let may_move = may_move && self.health.lock().may_try(Instant::now());
+        if may_move && self.hand_over_to_anybody() {
             self.health.lock().moved(Instant::now());
         }
     }
@@ -143,6 +157,9 @@ mod tests {
         assert!(health.may_move(minutes(360), 2), "the first is over");
         health.moved(minutes(360));
         assert!(!health.may_move(minutes(360), 2));
+        assert!(health.may_try(begin));
+        assert!(!health.may_try(begin + TRY_AGAIN / 2));
+        assert!(health.may_try(begin + TRY_AGAIN));
     }
 
     #[test]

@@ -178,7 +178,13 @@ impl Service {
             return false;
         };
         let group = def.group_id;
-        let agreed = cluster.wish(Command::DropGroup { group, epoch }).agreed();
+        let drop = |epoch| cluster.wish(Command::DropGroup { group, epoch }).agreed();
+        let agreed = drop(epoch).or_else(|why| {
+            // This server may have been given another epoch since.
+            let own = cluster.state().group(&group).cloned();
+            let own = own.filter(|g| g.owner == Some(cluster.me().number()) && g.epoch > epoch);
+            own.map_or(Err(why), |g| drop(g.epoch))
+        });
         if let Err(why) = &agreed {
             self.common.log(&format!(
                 "The cluster has not taken note that availability group '{}' ended: {why}.",

@@ -262,11 +262,10 @@ pub(super) fn found(
         }
         std::thread::sleep(WATCH);
     }
-    let created = cluster.state().group(&def.group_id).map(|g| g.epoch);
-    if let Some(epoch) = created {
-        let group = def.group_id;
-        let _ = wish(Command::DropGroup { group, epoch });
-    }
+    let group = def.group_id;
+    // This node may not have heard yet that it was created.
+    let epoch = cluster.state().group(&group).map_or(1, |g| g.epoch);
+    let _ = wish(Command::DropGroup { group, epoch });
     Err("the cluster has given no lease".into())
 }
 

@@ -175,6 +175,17 @@ impl Binder<'_> {
         result
     }
 
+    /// The same for a text that is stored: of the statement around it nothing counts, its namespaces neither.
+    pub(super) fn of_stored_text<T>(
+        &mut self,
+        f: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let namespaces = std::mem::take(&mut self.xml_namespaces);
+        let result = self.isolated(Vec::new(), f);
+        self.xml_namespaces = namespaces;
+        result
+    }
+
     fn join(&mut self, ast: &ast::Join) -> Result<Rel> {
         let left = self.source(&ast.left)?;
         let right = self.source(&ast.right)?;
@@ -691,15 +702,13 @@ impl Binder<'_> {
         let outer = self.database.replace(database);
         let schema_bound = std::mem::replace(&mut self.schema_bound, false);
         let ansi_nulls = std::mem::replace(&mut self.ansi_nulls, module.ansi_nulls);
-        let namespaces = std::mem::take(&mut self.xml_namespaces);
         self.host.enter_view(database, object);
         let (checked, candidates) = (self.checked_views(), self.target_candidates());
-        let bound = self.isolated(Vec::new(), |b| b.query(&view.query, true));
+        let bound = self.of_stored_text(|b| b.query(&view.query, true));
         self.host.leave_view();
         self.database = outer;
         self.schema_bound = schema_bound;
         self.ansi_nulls = ansi_nulls;
-        self.xml_namespaces = namespaces;
         let bound = bound?;
         self.note_view(candidates, database, object.id);
         if view.check_option {

@@ -98,9 +98,7 @@ impl Binder<'_> {
                 continue;
             }
             let scalar = match (arg, &written.default) {
-                (ast::Expr::Default, Some(default)) => {
-                    self.isolated(Vec::new(), |b| b.expr(default))?
-                }
+                (ast::Expr::Default, Some(default)) => self.of_stored_text(|b| b.expr(default))?,
                 (ast::Expr::Default, None) => unknown(def.data_type),
                 (arg, _) => self.table_argument(arg)?,
             };
@@ -121,17 +119,15 @@ impl Binder<'_> {
         let outer = self.database.replace(database);
         let schema_bound = std::mem::replace(&mut self.schema_bound, false);
         let ansi_nulls = std::mem::replace(&mut self.ansi_nulls, module.ansi_nulls);
-        let namespaces = std::mem::take(&mut self.xml_namespaces);
         let parameters = self.parameters.replace(bound);
         let outer_tables = self.table_parameters.replace(tables);
         self.host.enter_view(database, object);
-        let bound = self.isolated(Vec::new(), |b| b.query(&query, true));
+        let bound = self.of_stored_text(|b| b.query(&query, true));
         self.table_parameters = outer_tables;
         self.host.leave_view();
         self.database = outer;
         self.schema_bound = schema_bound;
         self.ansi_nulls = ansi_nulls;
-        self.xml_namespaces = namespaces;
         self.parameters = parameters;
         self.named(bound?, Some(&Ident::new(alias)), &call.columns)
     }

@@ -138,9 +138,6 @@ impl Binder<'_> {
         }
         let ctes = self.ctes.len();
         self.add_ctes(&query.with)?;
-        if !query.with.xml_namespaces.is_empty() {
-            self.xml_namespaces.clone_from(&query.with.xml_namespaces);
-        }
         let tail = Tail {
             order_by: &query.order_by,
             offset: query.offset.as_ref(),
@@ -188,8 +185,11 @@ impl Binder<'_> {
         }
     }
 
-    /// Error 239 when a name stands twice.
+    /// WITH of a statement or a query: its common table expressions, and its namespaces. Error 239 when a name stands twice.
     pub(super) fn add_ctes(&mut self, with: &ast::With) -> Result<()> {
+        if !with.xml_namespaces.is_empty() {
+            self.xml_namespaces.clone_from(&with.xml_namespaces);
+        }
         for (at, cte) in with.ctes.iter().enumerate() {
             let mut before = with.ctes.iter().take(at);
             if before.any(|c| names_equal(&c.name.text, &cte.name.text)) {

@@ -124,9 +124,8 @@ impl Binder<'_> {
             let outer = std::mem::replace(&mut self.database, database);
             let stored = std::mem::replace(&mut self.in_stored_text, true);
             self.host.enter_stored_text();
-            let scalar = self.isolated(Vec::new(), |b| {
-                b.scalar_in(NameScope::of_tables(vec![entry]), &expr)
-            });
+            let scalar =
+                self.of_stored_text(|b| b.scalar_in(NameScope::of_tables(vec![entry]), &expr));
             self.host.leave_stored_text();
             self.database = outer;
             self.in_stored_text = stored;
@@ -163,7 +162,7 @@ impl Binder<'_> {
                 used: None,
             };
             let scope = NameScope::of_tables(vec![entry]);
-            let bound = self.isolated(Vec::new(), |b| b.condition_in(scope, &condition))?;
+            let bound = self.of_stored_text(|b| b.condition_in(scope, &condition))?;
             let mut parts = Vec::new();
             bound.conjuncts(&mut parts);
             filters.push((position, parts));

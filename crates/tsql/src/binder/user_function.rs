@@ -112,7 +112,7 @@ impl Binder<'_> {
                 (Expr::Default, Some(Expr::Column(word))) if word.table.is_none() => {
                     self.text(&word.name.text, true)
                 }
-                (Expr::Default, Some(default)) => self.isolated(Vec::new(), |b| b.expr(default))?,
+                (Expr::Default, Some(default)) => self.of_stored_text(|b| b.expr(default))?,
                 (Expr::Default, None) => Scalar::null(*data_type),
                 (arg, _) if of_table => self.table_argument(arg)?,
                 (arg, _) => self.expr(arg)?,
@@ -200,7 +200,7 @@ impl Binder<'_> {
         let ansi_nulls = std::mem::replace(&mut self.ansi_nulls, module.ansi_nulls);
         let parameters = self.parameters.replace(bound);
         self.host.enter_view(function.database, &function.object);
-        let value = self.isolated(Vec::new(), |b| b.expr(expr));
+        let value = self.of_stored_text(|b| b.expr(expr));
         self.host.leave_view();
         self.database = outer;
         self.schema_bound = schema_bound;

@@ -109,6 +109,9 @@ pub fn prepare(ast: &ast::Merge, host: &dyn Host) -> Result<MergePlan> {
         (false, true) => JoinKind::Left,
         (false, false) => JoinKind::Inner,
     };
+    if !ast.with.xml_namespaces.is_empty() {
+        return Err(errors::not_supported("WITH XMLNAMESPACES in MERGE"));
+    }
     let from = [TableSource::Join(Box::new(Join {
         kind,
         hint: None,

@@ -117,6 +117,7 @@ const RULES: &[(ProcedureRule, &[&str])] = &[
         &["sp_addmessage", "sp_altermessage", "sp_dropmessage"],
     ),
     (Server("ALTER ANY DATABASE"), &["sp_renamedb"]),
+    (Server("VIEW SERVER STATE"), &["sp_server_diagnostics"]),
     (
         Server("CONTROL SERVER"),
         &["sp_cycle_errorlog", "sp_serveroption"],
