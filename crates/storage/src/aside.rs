@@ -3,13 +3,16 @@
 //! Theory: a page with entries of a loser waits until their versions are on pages (`VersionStore::holds_back`), and redo
 //! cannot give versions pages: what is allocated is known only at its end. With as many frames as before the crash such
 //! pages fit into memory; with fewer they go to a scratch file, and so do the versions that redo rebuilds. When redo is
-//! over the versions are placed, the pages are brought back, and both are written as at any other time.
+//! over the versions are placed, the pages are brought back, and both are written as at any other time. Versions that find no
+//! page, in a full file on a full disk, leave all as it is until they are needed no more (`database::scarce`): the database is
+//! in use meanwhile.
 //!
 //! Invariants
 //! 1. Nothing depends on the file after a crash: a page put aside stays older on disk, and redo repeats it.
 //! 2. A page is in a frame or here, never in both. Its frame has left the pool's table before it is put here, under the
 //!    latch of this store, so that who misses it in the table finds it here.
 //! 3. What is read back has the checksum of what was written.
+//! 4. No page moves between a frame and this place while [`Aside::with_min_rec_lsn`] looks at both.
 
 use crate::error::{Result, StorageError};
 use crate::page::{PAGE_BYTES, Page};
@@ -20,7 +23,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How often a piece is read before its damage is believed.
 const READ_TRIES: usize = 4;
@@ -65,6 +68,20 @@ struct Piece {
 }
 
 impl Aside {
+    /// Takes room for so many pages on the disk: for those that change places with pages that come back.
+    pub fn reserve(&self, pages: usize) -> Result<()> {
+        let mut state = self.state.lock();
+        let Some(scratch) = state.as_mut().filter(|_| self.is_open()) else {
+            return Ok(());
+        };
+        self.is_used.store(true, Ordering::Release);
+        while scratch.free_pages.len() < pages {
+            let piece = scratch.append(Page::zeroed().bytes(), PAGE_BYTES as u64)?;
+            scratch.free_pages.push(piece.at);
+        }
+        Ok(())
+    }
+
     /// From here on pages may be put aside into the file at `path`. One that a crash left there goes; where it cannot,
     /// that matters only when the file is needed.
     pub fn open(&self, disk: &Arc<dyn Disk>, path: PathBuf) {
@@ -122,8 +139,13 @@ impl Aside {
         (self.is_open() && state.is_some()).then_some(AsideLock { aside: self, state })
     }
 
-    /// Gives back a page, which is here no more. `None` when it is not here.
-    pub fn take_page(&self, id: PageId, page: &mut Page) -> Result<Option<FrameNotes>> {
+    /// Gives back a page, which is here no more, and sets where its redo begins in `rec_lsn`. `None` when it is not here.
+    pub fn take_page(
+        &self,
+        id: PageId,
+        page: &mut Page,
+        rec_lsn: &AtomicU64,
+    ) -> Result<Option<FrameNotes>> {
         if !self.is_used() {
             return Ok(None);
         }
@@ -135,6 +157,7 @@ impl Aside {
             return Ok(None);
         };
         scratch.read(piece, page.bytes_mut())?;
+        rec_lsn.store(notes.rec_lsn, Ordering::Release);
         scratch.pages.remove(&id.to_u64());
         scratch.free_pages.push(piece.at);
         Ok(Some(notes))
@@ -147,14 +170,11 @@ impl Aside {
         id.map(PageId::from_u64)
     }
 
-    /// Oldest position at which redo of a page here begins.
-    pub fn min_rec_lsn(&self) -> Option<u64> {
-        if !self.is_used() {
-            return None;
-        }
+    /// Tells `look` the oldest position at which redo of a page here begins. No page comes or goes until it returns.
+    pub fn with_min_rec_lsn<R>(&self, look: impl FnOnce(Option<u64>) -> R) -> R {
         let state = self.state.lock();
-        let pages = state.as_ref()?.pages.values();
-        pages.map(|(_, notes)| notes.rec_lsn).min()
+        let pages = state.iter().flat_map(|scratch| scratch.pages.values());
+        look(pages.map(|(_, notes)| notes.rec_lsn).min())
     }
 
     /// Puts the bytes of a chunk of versions aside.
@@ -164,11 +184,11 @@ impl Aside {
             return Ok(());
         };
         self.is_used.store(true, Ordering::Release);
-        let at = match scratch.free_chunks.pop() {
-            Some(at) => at,
-            None => scratch.more(CHUNK_ROOM_BYTES),
+        let piece = match scratch.free_chunks.last().copied() {
+            Some(at) => scratch.write(at, bytes)?,
+            None => scratch.append(bytes, CHUNK_ROOM_BYTES)?,
         };
-        let piece = scratch.write(at, bytes)?;
+        scratch.free_chunks.pop();
         scratch.chunks.insert(id, piece);
         Ok(())
     }
@@ -190,6 +210,24 @@ impl Aside {
         scratch.chunks.remove(&id);
         scratch.free_chunks.push(piece.at);
         Ok(Some(bytes))
+    }
+
+    /// The bytes of a chunk, which stay here. `None` when they are not here.
+    pub fn read_chunk(&self, id: u32) -> Result<Option<Vec<u8>>> {
+        let state = self.state.lock();
+        let Some(scratch) = state.as_ref() else {
+            return Ok(None);
+        };
+        let Some(piece) = scratch.chunks.get(&id).copied() else {
+            return Ok(None);
+        };
+        let mut bytes = vec![0; piece.len];
+        scratch.read(piece, &mut bytes).map(|()| Some(bytes))
+    }
+
+    /// Are versions here?
+    pub fn has_chunks(&self) -> bool {
+        self.is_used() && self.state.lock().iter().any(|s| !s.chunks.is_empty())
     }
 }
 
@@ -230,22 +268,22 @@ impl AsideLock<'_> {
         };
         reached!("aside.page");
         self.aside.is_used.store(true, Ordering::Release);
-        let at = match scratch.free_pages.pop() {
-            Some(at) => at,
-            None => scratch.more(PAGE_BYTES as u64),
+        let piece = match scratch.free_pages.last().copied() {
+            Some(at) => scratch.write(at, page.bytes())?,
+            None => scratch.append(page.bytes(), PAGE_BYTES as u64)?,
         };
-        let piece = scratch.write(at, page.bytes())?;
+        scratch.free_pages.pop();
         scratch.pages.insert(id.to_u64(), (piece, notes));
         Ok(())
     }
 }
 
 impl Scratch {
-    /// Room at the end of the file.
-    fn more(&mut self, bytes: u64) -> u64 {
-        let at = self.end;
-        self.end += bytes;
-        at
+    /// A piece at the end of the file, which has `room` for it and others after it.
+    fn append(&mut self, bytes: &[u8], room: u64) -> Result<Piece> {
+        let piece = self.write(self.end, bytes)?;
+        self.end += room;
+        Ok(piece)
     }
 
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<Piece> {
@@ -345,17 +383,24 @@ mod tests {
                 lock.put_page(id, &page, notes).expect("writes");
             }
             aside.put_chunk(7, &[round as u8; 300]).expect("writes");
-            assert_eq!(aside.min_rec_lsn(), Some(1_200 + round * 100));
+            let oldest = aside.with_min_rec_lsn(|oldest| oldest);
+            assert_eq!(oldest, Some(1_200 + round * 100));
             for number in 200..210 {
                 let (id, page) = page(number);
-                let notes = aside.take_page(id, &mut blank).expect("reads");
-                assert_eq!(notes.expect("is here").waits_for, [number]);
+                let rec_lsn = AtomicU64::new(0);
+                let mut take = || aside.take_page(id, &mut blank, &rec_lsn);
+                let notes = take().expect("reads").expect("is here");
+                assert_eq!(take().expect("looks"), None);
+                assert_eq!(notes.waits_for, [number]);
+                assert_eq!(rec_lsn.into_inner(), notes.rec_lsn);
                 assert_eq!(blank.bytes(), page.bytes());
-                assert_eq!(aside.take_page(id, &mut blank).expect("looks"), None);
             }
+            let versions = aside.read_chunk(7).expect("reads");
+            assert_eq!(versions, Some(vec![round as u8; 300]));
             let versions = aside.take_chunk(7).expect("reads");
             assert_eq!(versions, Some(vec![round as u8; 300]));
             assert_eq!(aside.take_chunk(7).expect("looks"), None);
+            assert_eq!(aside.read_chunk(7).expect("looks"), None);
         }
         let file = disk.open(Path::new(PATH), OpenMode::ReadOnly);
         let room = 10 * PAGE_BYTES as u64 + CHUNK_ROOM_BYTES;
@@ -365,8 +410,8 @@ mod tests {
         lock.put_page(id, &kept, FrameNotes::default())
             .expect("writes");
         drop(lock);
-        let taken = aside.take_page(id, &mut Page::zeroed()).expect("reads");
-        assert!(taken.is_some());
+        let taken = aside.take_page(id, &mut Page::zeroed(), &AtomicU64::new(0));
+        assert!(taken.expect("reads").is_some());
         assert_eq!(aside.next_page(), None);
         aside.close().expect("closes");
         assert!(!disk.exists(Path::new(PATH)).expect("looks"));

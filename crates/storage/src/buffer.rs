@@ -10,7 +10,8 @@
 //!    start of a checkpoint is below both.
 //! 3. A frame is reused only when unpinned, clean and not being flushed.
 //! 4. A page whose versions would not survive a crash stays dirty (`VersionStore::holds_back`) until they are on pages.
-//!    While the database is recovered its frame may be emptied before, into a scratch file (`aside`).
+//!    While the database is recovered its frame may be emptied before, into a scratch file (`aside`); so it may while pages
+//!    go on waiting after that.
 //!
 //! Latches: tree pages from the root down, left before right; the allocation page last. A shard lock is held only for
 //! table look-ups, and no latch is waited for under it.
@@ -53,7 +54,7 @@ pub struct Store {
     pub log: Arc<Log>,
     /// Decides which pages may be written.
     pub versions: VersionStore,
-    /// Where recovery keeps pages that may not, when frames are scarce.
+    /// Where pages are kept that may not, when recovery finds frames scarce.
     pub aside: Aside,
     /// Damaged pages whose content a copy is asked for.
     pub repairs: Repairs,
@@ -585,10 +586,9 @@ impl Pool {
         frame: &Frame,
         page: &mut Page,
     ) -> Result<bool> {
-        match store.aside.take_page(id, page) {
+        match store.aside.take_page(id, page, &frame.rec_lsn) {
             Ok(None) => Ok(false),
             Ok(Some(notes)) => {
-                frame.rec_lsn.store(notes.rec_lsn, Ordering::Release);
                 *frame.waits_for.lock() = notes.waits_for;
                 Ok(true)
             }
@@ -736,7 +736,7 @@ impl Pool {
     fn relieve(&self) -> Result<()> {
         reached!("pool.relieved");
         let stores: Vec<Arc<Store>> = self.stores.read().values().cloned().collect();
-        let mut written = 0;
+        let (mut written, mut refused) = (0, Ok(()));
         for store in stores {
             if store.log.is_fenced() {
                 // They will never be written, nor read: the other databases need the room.
@@ -748,18 +748,23 @@ impl Pool {
                 let reach = relief_reach(&store);
                 written += self.flush_locked(&store, reach, limit, reach)?;
                 if written == 0 {
-                    written += self.put_aside(&store)?;
+                    // Where that is not possible, another database may have something to give.
+                    match self.put_aside(&store) {
+                        Ok(emptied) => written += emptied,
+                        Err(error) => refused = Err(error),
+                    }
                 }
             }
         }
         if written == 0 {
+            refused?;
             self.forget_orphans();
             self.clock.sleep(FLUSH_LATCH_WAIT);
         }
         Ok(())
     }
 
-    /// Empties some frames whose pages may not be written, if their store is being recovered. Returns how many.
+    /// Empties some frames whose pages may not be written, if their store has a place for them. Returns how many.
     fn put_aside(&self, store: &Store) -> Result<usize> {
         if !store.aside.is_open() {
             return Ok(0);
@@ -767,12 +772,17 @@ impl Pool {
         let limit = (self.frames.len() / 4).clamp(1, DOUBLE_WRITE_PAGES);
         let mut emptied = 0;
         for (_, _, frame) in self.dirty(store, Lsn::MAX, limit) {
-            emptied += usize::from(self.put_frame_aside(store, frame)?);
+            match self.put_frame_aside(store, frame) {
+                Ok(is_emptied) => emptied += usize::from(is_emptied),
+                Err(error) if emptied == 0 => return Err(error),
+                Err(_) => break,
+            }
         }
         Ok(emptied)
     }
 
-    /// False when somebody uses the frame, or its page is clean.
+    /// False when somebody uses the frame, or its page is clean. The caller has the store's flush latch: a page that is under way to
+    /// disk may not leave its frame.
     fn put_frame_aside(&self, store: &Store, frame: &Frame) -> Result<bool> {
         let Some(mut aside) = store.aside.lock() else {
             return Ok(false);
@@ -788,20 +798,24 @@ impl Pool {
         if !is_free || rec_lsn == 0 || shard.get(&key) != Some(&frame.index) {
             return Ok(false);
         }
+        // Whoever has it may wait for versions, and for what is aside.
+        let Some(mut waits_for) = frame.waits_for.try_lock() else {
+            return Ok(false);
+        };
         shard.remove(&key);
         frame.pins.fetch_add(1, Ordering::AcqRel);
         drop(shard);
         let _pin = Pin(frame);
         let notes = FrameNotes {
             rec_lsn,
-            waits_for: frame.waits_for.lock().clone(),
+            waits_for: waits_for.clone(),
         };
         let put = aside.put_page(PageId::from_u64(key.page), &frame.latch.read(), notes);
         if put.is_err() {
             self.shards[key.shard()].lock().insert(key, frame.index);
             return put.map(|()| false);
         }
-        frame.waits_for.lock().clear();
+        waits_for.clear();
         frame.valid.store(false, Ordering::Release);
         frame.store.store(0, Ordering::Release);
         frame.page.store(u64::MAX, Ordering::Release);
@@ -820,8 +834,10 @@ impl Pool {
             let rec = f.rec_lsn.load(Ordering::Acquire);
             [rec, f.flushing_lsn.load(Ordering::Acquire)]
         });
-        let aside = store.aside.min_rec_lsn();
-        positions.filter(|l| *l != 0).chain(aside).min().map(Lsn)
+        store.aside.with_min_rec_lsn(|aside| {
+            let positions = positions.filter(|l| *l != 0);
+            positions.chain(aside).min().map(Lsn)
+        })
     }
 
     /// Writes up to `limit` pages whose redo begins before `before`, oldest first. Returns how many were written.

@@ -187,7 +187,8 @@ impl Database {
     /// A checkpoint has left pages that wait for versions.
     fn lacks_pages_for_versions(&self, before: Lsn) -> bool {
         let held = self.pool().held_back(self.store(), before, usize::MAX);
-        !held.is_empty()
+        let aside = &self.store().aside;
+        !held.is_empty() || aside.with_min_rec_lsn(|oldest| oldest.is_some_and(|l| l < before.0))
     }
 
     fn extents(&self, pages: &BTreeSet<u64>) -> Vec<FileExtents> {

@@ -7,6 +7,7 @@ mod failures;
 mod files;
 mod losers;
 pub(crate) mod open;
+mod scarce;
 mod stats;
 mod steps;
 #[cfg(test)]
@@ -445,11 +446,7 @@ impl Database {
             false => self.txns.settled(),
         };
         let dropped = self.versions().drop_settled(settled, base);
-        if self.store.aside.is_used() {
-            dropped
-                .iter()
-                .for_each(|id| self.store.aside.forget_chunk(*id));
-        }
+        self.forget_aside(&dropped);
     }
 
     /// Logs a system record and applies its parts to the latched pages, which must be all it names.

@@ -45,26 +45,53 @@ impl Database {
             Found::Here(version) => Ok(Some(version)),
             Found::Gone if self.store().aside.is_used() => self.version_aside(locator),
             Found::Gone => Ok(None),
-            Found::OnPages(chunk, offset) => {
-                pause("version.on_pages");
-                match self.read_version(&chunk, offset) {
-                    // Its transaction became visible to everyone meanwhile, and its pages have a new life.
-                    Err(_) if chunk.content.read().is_dropped => Ok(None),
-                    found => found.map(Some),
-                }
-            }
+            Found::OnPages(chunk, offset) => self.version_on_pages(&chunk, offset),
         }
     }
 
-    /// Beside a replay versions may have been put aside.
+    fn version_on_pages(&self, chunk: &Chunk, offset: usize) -> Result<Option<Version>> {
+        pause("version.on_pages");
+        match self.read_version(chunk, offset) {
+            // Its transaction became visible to everyone meanwhile, and its pages have a new life.
+            Err(_) if chunk.content.read().is_dropped => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    /// Beside a replay, and behind one that found no pages for them, versions may have been put aside. They stay there: memory is
+    /// scarce.
     fn version_aside(&self, locator: u64) -> Result<Option<Version>> {
         let Some(chunk) = self.versions().chunk((locator >> 16) as u32) else {
             return Ok(None);
         };
-        bring_back(self.store(), &chunk)?;
-        match self.versions().find(locator) {
-            Found::Here(version) => Ok(Some(version)),
-            Found::OnPages(..) | Found::Gone => Ok(None),
+        let offset = (locator & 0xFFFF) as usize;
+        // Under this latch it does not leave the one place for another.
+        let content = chunk.content.read();
+        if !content.pages.is_empty() {
+            drop(content);
+            return self.version_on_pages(&chunk, offset);
+        }
+        let parse = |bytes: &[u8]| bytes.get(offset..).and_then(parse_version);
+        match content.bytes.is_empty() {
+            true => {
+                let bytes = self.store().aside.read_chunk(chunk.id)?;
+                Ok(bytes.and_then(|bytes| parse(&bytes)))
+            }
+            false => Ok(parse(&content.bytes)),
+        }
+    }
+
+    /// Drops versions of a transaction that nobody can need any more, wherever they are.
+    pub(crate) fn discard_versions(&self, chunks: &[u32]) {
+        self.versions().discard(chunks);
+        self.forget_aside(chunks);
+    }
+
+    /// Of no use any more: bytes of chunks that were put aside.
+    pub(crate) fn forget_aside(&self, chunks: &[u32]) {
+        let aside = &self.store().aside;
+        if aside.is_used() {
+            chunks.iter().for_each(|id| aside.forget_chunk(*id));
         }
     }
 

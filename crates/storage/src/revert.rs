@@ -194,7 +194,7 @@ impl Database {
         }
         self.versions().release(forgotten);
         self.txns().gone(id);
-        self.versions().discard(&aborted.chunks);
+        self.discard_versions(&aborted.chunks);
         self.advance_watermark();
         Ok(())
     }

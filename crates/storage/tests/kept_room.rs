@@ -4,11 +4,12 @@
 mod common;
 
 use common::*;
+use daruma_base::Lsn;
 use daruma_sim::{Faults, SimDisk, SimRandom};
 use daruma_storage::*;
 use std::sync::Arc;
 
-const POOL_PAGES: usize = 1_024;
+const POOL_PAGES: usize = 4_096;
 
 /// A data file that cannot grow, and a log that need not.
 fn fixed(data_pages: u64) -> Vec<FileSpec> {
@@ -66,6 +67,19 @@ fn crowd(db: &Arc<Database>, tree: TreeId, rows: u32, model: &mut Model) {
         }
     }
     panic!("the file has room left");
+}
+
+/// Inserts beside 60 rows, until there is no room.
+fn want_room(db: &Arc<Database>, tree: TreeId, model: &mut Model) {
+    for key in (0..60).map(|n| 100 * n + 98) {
+        match insert(db, tree, key, &[4; 700]) {
+            Ok(()) => {
+                model.insert(key.to_be_bytes().to_vec(), vec![4; 700]);
+            }
+            Err(StorageError::FilegroupFull { .. }) => return,
+            Err(other) => panic!("{other}"),
+        }
+    }
 }
 
 fn rows(db: &Arc<Database>, tree: TreeId, count: u32, bytes: usize) -> Model {
@@ -148,24 +162,47 @@ fn recovery_finds_what_was_made_shorter() {
             drop(db);
             let db = reopen(&disk, 256);
             // Before the reverter comes, others want the room as well.
-            let refused = (0..100).find_map(|n| {
-                let key = 100 * (n % 60) + 98;
-                insert(&db, tree, key, &[4; 700])
-                    .inspect(|()| {
-                        model.insert(key.to_be_bytes().to_vec(), vec![4; 700]);
-                    })
-                    .err()
-            });
-            assert!(
-                matches!(
-                    refused,
-                    None | Some(
-                        StorageError::FilegroupFull { .. } | StorageError::DuplicateKey { .. }
-                    )
-                ),
-                "{refused:?}"
-            );
+            want_room(&db, tree, &mut model);
             settle(&db);
+            assert!(db.aborted_transactions().is_empty());
+            assert!(dump(&db, tree) == model);
+        }
+    }
+}
+
+/// Redoes all that is there as a secondary does, and becomes the primary.
+fn promote(disk: &Arc<SimDisk>, frames: usize, pages: u64) -> Result<Arc<Database>> {
+    let engine = engine(disk, 1, frames);
+    let opening = Opening::default();
+    let follower = Secondary::open(&engine, DB, "t", fixed(pages), None, opening)?;
+    follower.apply(Lsn::MAX)?;
+    follower.promote(&|_| panic!("nothing is prepared"))
+}
+
+/// On either side of where redo begins.
+#[test]
+fn a_promotion_finds_what_was_made_shorter() {
+    for settings in [Settings::default(), accelerated()] {
+        for shorter_before in [0, 30] {
+            let disk = SimDisk::new(7);
+            let (db, tree) = create_fixed(&disk, settings, 256);
+            let mut model = rows(&db, tree, 60, 2_400);
+            let shrinks = db.begin(&owner(1));
+            let shrink = |key: u32| update(&db, &shrinks, tree, 100 * key, b"small");
+            (0..shorter_before).for_each(|key| shrink(key).expect("updates"));
+            db.checkpoint().expect("checkpoint");
+            (shorter_before..60).for_each(|key| shrink(key).expect("updates"));
+            crowd(&db, tree, 60, &mut model);
+            db.fuzzy_checkpoint().expect("checkpoint");
+            db.flush_log().expect("flushes");
+            disk.crash();
+            std::mem::forget(shrinks);
+            drop(db);
+            fill_disk(&disk);
+            let db = promote(&disk, POOL_PAGES, 256).expect("is promoted");
+            want_room(&db, tree, &mut model);
+            settle(&db);
+            assert_eq!(db.state(), DatabaseState::Online);
             assert!(db.aborted_transactions().is_empty());
             assert!(dump(&db, tree) == model);
         }
@@ -227,6 +264,138 @@ fn checkpoints_and_copies_need_no_page_for_versions() {
     let copy = db.start_copy().expect("a copy");
     assert!(copy.redo_start() >= after, "nothing waits any more");
     assert!(dump(&db, tree) == model);
+}
+
+/// Fewer are not given, whatever is asked for.
+const FRAMES_MIN: usize = 64;
+const LARGE_PAGES: u64 = 420;
+
+/// A transaction in flight has changed many more pages than a small pool has frames, in a file without a free page.
+fn crashed_in_full_file(settings: Settings) -> (Arc<SimDisk>, TreeId, Model) {
+    let disk = SimDisk::new(5);
+    let (db, tree) = create_fixed(&disk, settings, LARGE_PAGES);
+    let mut model = rows(&db, tree, 600, 2_400);
+    crowd(&db, tree, 600, &mut model);
+    db.checkpoint().expect("checkpoint");
+    let txn = db.begin(&owner(1));
+    for key in 0..600u32 {
+        update(&db, &txn, tree, 100 * key, &[5; 2_400]).expect("updates");
+    }
+    db.flush_log().expect("flushes");
+    disk.crash();
+    std::mem::forget(txn);
+    (disk, tree, model)
+}
+
+/// Opened where the disk has just the room that `open` needs to put pages and versions aside.
+fn in_least_room(
+    disk: &Arc<SimDisk>,
+    open: impl Fn(&Arc<SimDisk>) -> Result<Arc<Database>>,
+) -> (Arc<SimDisk>, Arc<Database>) {
+    for more in 0..100 {
+        let disk = disk.fork(more);
+        disk.set_faults(Faults {
+            capacity_bytes: Some(disk.used_bytes() + more * 65_536),
+            ..Faults::default()
+        });
+        match open(&disk) {
+            Ok(db) => return (disk, db),
+            Err(StorageError::Io { .. }) => {}
+            Err(other) => panic!("with {more} times 64 KiB: {other}"),
+        }
+    }
+    panic!("recovery needs more room than there is to be put aside");
+}
+
+fn open_in_least_room(disk: &Arc<SimDisk>) -> (Arc<SimDisk>, Arc<Database>) {
+    in_least_room(disk, |disk| {
+        let opened = engine(disk, 1, FRAMES_MIN).open_database(DB, "t", fixed(LARGE_PAGES));
+        opened.map(|(db, _)| db)
+    })
+}
+
+fn has_scratch(disk: &Arc<SimDisk>) -> bool {
+    use daruma_base::Disk;
+    let path = std::path::Path::new("/t.mdf.aside");
+    disk.exists(path).expect("looks")
+}
+
+/// What was put aside for want of frames stays there until nobody needs the versions any more: they find no page either.
+#[test]
+fn recovery_with_few_frames_needs_no_page_for_versions() {
+    for settings in [accelerated(), Settings::default()] {
+        let (disk, tree, model) = crashed_in_full_file(settings);
+        let (disk, db) = open_in_least_room(&disk);
+        assert_eq!(has_scratch(&disk), settings.accelerated_recovery);
+        assert!(dump(&db, tree) == model);
+        db.checkpoint().expect("a checkpoint while versions wait");
+        drop(db.start_copy().expect("a copy while versions wait"));
+        settle(&db);
+        assert!(db.aborted_transactions().is_empty());
+        assert!(!has_scratch(&disk), "the scratch file is left");
+        assert_eq!(db.version_stats().memory_bytes, 0);
+        assert!(dump(&db, tree) == model);
+        db.close().expect("closes");
+        let opened = engine(&disk, 1, FRAMES_MIN).open_database(DB, "t", fixed(LARGE_PAGES));
+        let (db, report) = opened.expect("opens again");
+        assert!(!report.needed, "over a clean stop");
+        assert!(dump(&db, tree) == model);
+    }
+}
+
+#[test]
+fn a_promotion_with_few_frames_needs_no_page_for_versions() {
+    let (disk, tree, model) = crashed_in_full_file(accelerated());
+    let (disk, db) = in_least_room(&disk, |disk| promote(disk, FRAMES_MIN, LARGE_PAGES));
+    assert!(has_scratch(&disk));
+    assert!(dump(&db, tree) == model);
+    settle(&db);
+    assert!(db.aborted_transactions().is_empty());
+    assert!(!has_scratch(&disk), "the scratch file is left");
+    assert!(dump(&db, tree) == model);
+}
+
+/// What waits aside is used, and changed, and lost when the database is closed and in further stops.
+#[test]
+fn what_waits_aside_survives_further_stops() {
+    let random = SimRandom::new(6);
+    let (disk, tree, mut model) = crashed_in_full_file(accelerated());
+    let (disk, mut db) = open_in_least_room(&disk);
+    assert!(has_scratch(&disk));
+    for stop in 0..6 {
+        for n in 0..40u8 {
+            let key = 100 * random.below(600) as u32;
+            let txn = db.begin(&owner(3));
+            update(&db, &txn, tree, key, &[n; 2_400]).expect("updates");
+            match random.below(4) {
+                0 => txn.rollback().expect("rolls back"),
+                _ => {
+                    txn.commit(Durability::Full).expect("commits");
+                    model.insert(key.to_be_bytes().to_vec(), vec![n; 2_400]);
+                }
+            }
+            if n % 16 == 0 {
+                db.checkpoint().expect("checkpoint");
+                db.write_some_pages(0, 64).expect("writes pages");
+            }
+        }
+        assert!(dump(&db, tree) == model, "before stop {stop}");
+        if stop == 0 {
+            db.close().expect("closes while something is aside");
+            assert!(!has_scratch(&disk));
+        } else {
+            disk.crash();
+        }
+        drop(db);
+        let opened = engine(&disk, 1, FRAMES_MIN).open_database(DB, "t", fixed(LARGE_PAGES));
+        let report;
+        (db, report) = opened.expect("recovers");
+        assert!(report.needed, "what was aside is redone");
+        assert!(dump(&db, tree) == model, "after stop {stop}");
+    }
+    settle(&db);
+    assert!(dump(&db, tree) == model);
+    assert!(!has_scratch(&disk), "the scratch file is left");
 }
 
 fn update(db: &Arc<Database>, txn: &Txn, tree: TreeId, key: u32, payload: &[u8]) -> Result<()> {

@@ -716,3 +716,47 @@ fn what_is_applied_is_not_cut_off() {
     copy.cut_log_tail(applied).expect("cuts");
     assert_eq!(follower.hardened(), applied);
 }
+
+/// A classic transaction has changed a row before the copy's redo begins, on a page that is on disk, and another behind that and before the
+/// checkpoint that lists it: what the first one was is not known on the secondary until the transaction has ended.
+#[test]
+fn readers_wait_for_what_wrote_on_both_sides_of_the_redo_start() {
+    for promotes in [false, true] {
+        let mut primary = Primary::new(1, settings(false));
+        let db = primary.db.clone();
+        let txn = db.begin(&owner(1));
+        fill(&db, &txn, primary.tree, 0..40, 1);
+        txn.commit(Durability::Full).expect("commits");
+        let rows_before = dump(&db, primary.tree);
+        let both_sides = db.begin(&owner(2));
+        update_all(&db, &both_sides, primary.tree, b"short");
+        db.checkpoint().expect("checkpoint");
+        let txn = db.begin(&owner(1));
+        fill(&db, &txn, primary.slow_tree, 0..3, 1);
+        txn.commit(Durability::Full).expect("commits");
+        fill(&db, &both_sides, primary.slow_tree, 5..8, 1);
+        db.flush_log().expect("flushes");
+        db.fuzzy_checkpoint().expect("checkpoint");
+        let (data, floor) = primary.copy_data();
+        let disk = primary.disk_of_secondary(&data, 1);
+        let follower = secondary(&disk, 96, Some(floor)).expect("opens");
+        follower.apply(Lsn::MAX).expect("applies");
+        assert!(!follower.is_readable(), "rows from before are not known");
+        let rows_after = if promotes {
+            let promoted = follower.promote(&|_| panic!("nothing is prepared"));
+            let promoted = promoted.expect("is promoted");
+            settle(&promoted);
+            dump(&promoted, primary.tree)
+        } else {
+            let mut feed = db.log_feed(floor, "secondary").expect("is there");
+            both_sides.rollback().expect("rolls back");
+            db.flush_log().expect("flushes");
+            follow_up(&mut feed, &follower);
+            let db = follower.database().expect("is readable");
+            let txn = db.begin(&owner(3));
+            rows(&txn.view(Isolation::Snapshot), primary.tree).expect("reads")
+        };
+        same(&rows_after, &rows_before, promotes);
+        primary.note();
+    }
+}

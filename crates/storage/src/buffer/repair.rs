@@ -98,6 +98,11 @@ impl Pool {
             if !self.publish(store, id, victim.0) {
                 continue;
             }
+            if self.bring_back(store, id, victim.0, &mut guard)? {
+                // It was written anew, and put aside since.
+                victim.0.valid.store(true, Ordering::Release);
+                return Ok(None);
+            }
             let found = store.files.read(id, &mut guard);
             let is_damaged = match &found {
                 Ok(()) => guard.is_zero(),

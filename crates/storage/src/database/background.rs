@@ -28,6 +28,7 @@ impl Database {
         round.add(self.attempt(Task::DelayedCommits, || self.flush_due().map(|_| false)));
         round.add(self.undo_step());
         round.add(self.clean_versions());
+        round.add(self.aside_step());
         round.add(self.clean_dead());
         if self.may_write_pages() {
             round.add(self.attempt(Task::BoundRedo, || self.bound_redo()));

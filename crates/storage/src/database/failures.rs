@@ -33,6 +33,7 @@ pub(crate) enum Task {
     Rest,
     Checkpoint,
     NoteHardened,
+    BringBack,
 }
 
 impl Task {
@@ -44,7 +45,8 @@ impl Task {
             | Task::BoundRedo
             | Task::Rest
             | Task::Checkpoint
-            | Task::NoteHardened => PAUSE_MAX_VITAL,
+            | Task::NoteHardened
+            | Task::BringBack => PAUSE_MAX_VITAL,
         }
     }
 }

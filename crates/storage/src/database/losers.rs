@@ -55,7 +55,7 @@ impl Database {
         let mut state = TxnState::loser(loser.id, last, Some(progress));
         undo::roll_back(&db, &mut state, Lsn::NONE)?;
         self.txns.gone(loser.id);
-        self.versions().discard(&loser.chunks);
+        self.discard_versions(&loser.chunks);
         self.leave(loser.id);
         let key = LockKey::Txn(self.id, loser.id);
         self.locks().release(&owner, &key, LockMode::Exclusive);

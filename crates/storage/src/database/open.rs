@@ -212,7 +212,7 @@ impl Database {
                 let mut state = TxnState::loser(loser.id, loser.last, None);
                 undo::roll_back(self, &mut state, Lsn::NONE)?;
                 self.txns().gone(loser.id);
-                self.versions().discard(&loser.chunks);
+                self.discard_versions(&loser.chunks);
             } else {
                 later.push(loser);
             }
@@ -224,43 +224,6 @@ impl Database {
             .try_for_each(|loser| self.undo_later(loser))?;
         self.store.log.reserve_room();
         Ok(())
-    }
-
-    /// Redo is over: versions can get pages now, so pages that had to wait for them, in frames or put aside, need not
-    /// wait any longer.
-    fn settle_aside(&self) -> Result<()> {
-        let aside = &self.store.aside;
-        if aside.is_used() || self.pool().is_full() {
-            let mut chunks = self.versions().all_chunks();
-            chunks.sort_unstable_by_key(|c| c.id);
-            for chunk in chunks {
-                if chunk.content.read().pages.is_empty() && self.place_in_recovery(&chunk)? {
-                    self.versions().forget_memory(&chunk);
-                }
-            }
-        }
-        aside.shut();
-        while let Some(page) = aside.next_page() {
-            drop(self.pool().read(&self.store, page)?);
-        }
-        aside.close()
-    }
-
-    /// A file without a free page grows past its limits, or the versions stay in memory: false.
-    fn place_in_recovery(&self, chunk: &Arc<Chunk>) -> Result<bool> {
-        loop {
-            let placed = self.place_chunks(std::slice::from_ref(chunk), AppendKind::Completion);
-            let Err(StorageError::FilegroupFull { filegroup, .. }) = placed else {
-                return placed.map(|()| true);
-            };
-            match self.store.grow_past_limits(filegroup) {
-                Err(StorageError::FilegroupFull { .. }) => {
-                    reached!("recovery.versions.without_pages");
-                    return Ok(false);
-                }
-                grown => grown?,
-            }
-        }
     }
 
     /// Chunks of transactions that need no versions any more give their pages back.
@@ -302,11 +265,13 @@ impl Database {
             Ok(())
         } else {
             self.harden_others();
+            // What cannot come back now is redone by the next start.
+            let is_aside = !matches!(self.bring_back_aside(), Ok(true));
             let begin = Lsn::MAX;
             let flushed = self.flush_pages(begin, usize::MAX);
             // Pages of what is still to be reverted wait for versions that find no page: the next start redoes them.
             let is_waiting = matches!(flushed, Err(StorageError::FilegroupFull { .. }));
-            let wanted = match self.active.lock().is_empty() && !is_waiting {
+            let wanted = match self.active.lock().is_empty() && !is_waiting && !is_aside {
                 true => Wanted::Close,
                 false => Wanted::Room,
             };
@@ -324,9 +289,10 @@ impl Database {
         };
         self.store.log.close();
         self.pool().remove_store(&self.store);
+        let scratch = self.store.aside.close();
         self.store.files.release();
         self.store.log.release();
-        result
+        result.and(scratch)
     }
 }
 

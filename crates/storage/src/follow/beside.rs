@@ -156,8 +156,7 @@ impl Beside for Readers {
             true => self.db.versions().commit(chunks, lsn.0),
             false => {
                 self.db.versions().forget_chunks(&chunks);
-                let aside = &self.db.store().aside;
-                chunks.iter().for_each(|id| aside.forget_chunk(*id));
+                self.db.forget_aside(&chunks);
             }
         }
     }

@@ -25,6 +25,7 @@
 //! | its change is redone | its version is rebuilt from the page as it was |
 //! | its change is on disk already | its version is on its pages: the log had them before |
 //! | fewer frames than pages that wait for versions | those pages are put aside until the versions are placed (`aside`) |
+//! | and no page for these versions, in a full file on a full disk | they stay aside until they are reverted (`database::scarce`) |
 //! | prepared transaction without commit or end | its coordinator is asked (`coordinator`) |
 //! | deferred free of a committed transaction | carried out in the background |
 //! | page damaged outside the doublewrite batch | refused: `BadPage`; the other databases come up |

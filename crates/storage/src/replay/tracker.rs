@@ -133,6 +133,8 @@ pub(crate) struct TxnTracker {
     freed_chunks: Recent<u32>,
     next_txn: u64,
     last_commit: CommitPoint,
+    /// Where the replay began.
+    begun: Lsn,
     /// The one that the boot page names.
     checkpoint: Lsn,
     saw_checkpoint: bool,
@@ -167,6 +169,7 @@ impl TxnTracker {
     pub(super) fn new(boot: &Boot) -> TxnTracker {
         TxnTracker {
             last_commit: boot.last_commit,
+            begun: boot.redo_start,
             checkpoint: boot.checkpoint,
             ..TxnTracker::default()
         }
@@ -576,7 +579,6 @@ impl TxnTracker {
                 if self.ended.contains(&id) {
                     return;
                 }
-                let is_new = !self.active.contains_key(&id);
                 let loser = self.active.entry(id).or_insert_with(|| Loser {
                     id,
                     first,
@@ -586,8 +588,8 @@ impl TxnTracker {
                 loser.last = loser.last.max(last);
                 loser.is_accelerated |= accelerated;
                 loser.is_aborted |= aborted;
-                // Its records stand before what was read.
-                loser.is_blind |= is_new && !accelerated;
+                // Records of it stand before what is read, also where others were read already.
+                loser.is_blind |= first < self.begun && !accelerated;
                 loser.know(abort);
             }
             Fact::Defer { id, space } if self.forgotten.contains(&(id, space)) => {}

@@ -129,9 +129,12 @@ impl Tree {
         let now = leaf.payload(slot).len();
         let mut longest = now;
         while head.version != 0 && may_be_undone(db, head.writer) {
-            // One that is gone belonged to a transaction that has committed meanwhile.
             let Some(version) = db.version(head.version)? else {
-                break;
+                // One that is gone belonged to a transaction that has committed meanwhile.
+                match may_be_undone(db, head.writer) {
+                    true => return Err(db.missing_version(leaf.id())),
+                    false => break,
+                }
             };
             longest = longest.max(version.payload.len());
             head = version.head;
