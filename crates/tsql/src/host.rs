@@ -243,7 +243,7 @@ pub enum Showplan {
     Off,
     Text,
     All,
-    /// Plans as XML do not exist here: statements are refused, and above all not run.
+    /// One document for each batch.
     Xml,
 }
 

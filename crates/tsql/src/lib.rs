@@ -20,6 +20,7 @@ pub mod instance;
 pub mod messages;
 pub mod planner;
 pub mod session;
+pub mod showplan;
 pub mod sink;
 pub mod statistics;
 pub mod sysprocs;

@@ -851,6 +851,11 @@ const MESSAGES: &[Message] = &[
         "The NOLOCK and READUNCOMMITTED lock hints are not allowed for target tables of INSERT, UPDATE, DELETE or MERGE statements.",
     ),
     m(
+        1067,
+        15,
+        "The SET SHOWPLAN statements must be the only statements in the batch.",
+    ),
+    m(
         1077,
         16,
         "INSERT into an identity column not allowed on table variables.",

@@ -290,6 +290,19 @@ pub enum SetStatement {
     },
 }
 
+impl SetStatement {
+    /// Does it give a variable a value, rather than set an option?
+    pub fn is_of_variable(&self) -> bool {
+        matches!(
+            self,
+            SetStatement::Variable { .. }
+                | SetStatement::Cursor { .. }
+                | SetStatement::Method { .. }
+                | SetStatement::Property { .. }
+        )
+    }
+}
+
 /// The value that an option is set to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SetValue {

@@ -19,6 +19,7 @@ use crate::executor::{
 };
 use crate::host::{Host, LockHints, TableRef, TriggerAction};
 use crate::messages;
+use crate::showplan::Picture;
 use daruma_catalog::names_equal;
 use daruma_syntax::ast::{self, Expr, InsertSource, Literal};
 use daruma_value::{DataType, Value};
@@ -184,11 +185,11 @@ impl InsertPlan {
         }
     }
 
-    /// The source's plan as lines of SHOWPLAN_TEXT.
-    pub fn show_source(&self) -> Vec<String> {
+    /// The source's plan, for those who show it.
+    pub fn picture(&self) -> Option<Picture<'_>> {
         match &self.source {
-            Source::Select { plan, .. } => plan.show_text(),
-            _ => Vec::new(),
+            Source::Select { plan, .. } => Some(plan.picture()),
+            _ => None,
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::executor::{
 };
 use crate::host::{Host, Images, InsteadTarget, TableRef, TriggerAction, check_cancel};
 use crate::messages;
+use crate::showplan::Picture;
 use crate::sink::OutputColumn;
 use daruma_catalog::{ColumnDef, names_equal};
 use daruma_syntax::ast::{
@@ -80,12 +81,12 @@ impl InsteadPlan {
         }
     }
 
-    /// The query's plan as lines of SHOWPLAN_TEXT.
-    pub fn show_source(&self) -> Vec<String> {
+    /// The query's plan, for those who show it.
+    pub fn picture(&self) -> Option<Picture<'_>> {
         match &self.source {
-            Source::Query(_, plan, _) | Source::Target(plan, _) => plan.show_text(),
-            Source::Joined(plan, _) => plan.show().into_iter().map(|line| line.text).collect(),
-            _ => Vec::new(),
+            Source::Query(_, plan, _) | Source::Target(plan, _) => Some(plan.picture()),
+            Source::Joined(plan, _) => Some(plan.picture()),
+            _ => None,
         }
     }
 

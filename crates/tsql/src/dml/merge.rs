@@ -31,6 +31,7 @@ use crate::executor::{
 };
 use crate::host::{Host, Resolved, TableRef, TriggerAction};
 use crate::messages;
+use crate::showplan::Picture;
 use daruma_base::WaitKind;
 use daruma_catalog::names_equal;
 use daruma_storage::{StorageError, Txn};
@@ -500,10 +501,9 @@ impl MergePlan {
         self.target.is_outdated()
     }
 
-    /// The join's plan as lines of SHOWPLAN_TEXT.
-    pub fn show_target(&self) -> Vec<String> {
-        let lines = self.target.show();
-        lines.into_iter().map(|line| line.text).collect()
+    /// The join's plan, for those who show it.
+    pub fn picture(&self) -> Picture<'_> {
+        self.target.picture()
     }
 }
 

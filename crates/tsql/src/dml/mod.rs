@@ -52,9 +52,9 @@ use crate::error::Result;
 use crate::executor::{KeptPlan, ScalarPlan};
 use crate::host::{Host, Resolved, TableKind, TableRef, TriggerAction, check_cancel};
 use crate::instance::query_stats::QueryStats;
+use crate::showplan::Picture;
 use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
-use daruma_catalog::IndexKind;
 use daruma_syntax::ast::{self, DmlTarget, ObjectName};
 use daruma_value::Value;
 pub use errors::{changed_variable, explicit_identity};
@@ -118,30 +118,15 @@ impl DmlPlan {
         }
     }
 
-    /// Operators as SHOWPLAN_TEXT shows them, one line each.
-    pub fn show_text(&self) -> Vec<String> {
-        let (table, verb, below) = match &self.kind {
-            Kind::Insert(plan) => (plan.table(), "Insert", plan.show_source()),
-            Kind::Modify(plan) => (plan.table(), plan.shown_verb(), plan.show_target()),
-            Kind::Merge(plan) => (plan.table(), "Merge", plan.show_target()),
-            Kind::Instead(plan) => (plan.table(), plan.verb(), plan.show_source()),
+    /// The operators, for those who show them.
+    pub fn picture(&self) -> Picture<'_> {
+        let (verb, source) = match &self.kind {
+            Kind::Insert(plan) => ("Insert", plan.picture()),
+            Kind::Modify(plan) => (plan.shown_verb(), Some(plan.picture())),
+            Kind::Merge(plan) => ("Merge", Some(plan.picture())),
+            Kind::Instead(plan) => (plan.verb(), plan.picture()),
         };
-        let own = table.def.primary();
-        let (what, index) = match own {
-            Some(own) if own.kind != IndexKind::Heap => ("Clustered Index", own.name.as_deref()),
-            _ => ("Table", None),
-        };
-        let index = index.map(|name| format!(".[{name}]")).unwrap_or_default();
-        let object = format!(
-            "[{}].[{}].[{}]{index}",
-            table.database.name(),
-            table.schema_name,
-            table.name
-        );
-        let first = format!("  |--{what} {verb}(OBJECT:({object}))");
-        std::iter::once(first)
-            .chain(below.into_iter().map(|line| format!("     {line}")))
-            .collect()
+        Picture::of_change(self.table(), verb, source)
     }
 
     /// Are there foreign keys, which are looked at when all rows are written?
@@ -178,8 +163,8 @@ impl KeptPlan for DmlPlan {
         Some(&self.stats)
     }
 
-    fn lines(&self) -> Vec<String> {
-        self.show_text()
+    fn picture(&self) -> Option<Picture<'_>> {
+        Some(DmlPlan::picture(self))
     }
 
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {

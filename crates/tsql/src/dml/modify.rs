@@ -33,6 +33,7 @@ use crate::executor::{
 };
 use crate::host::{Access, CursorRow, Host, TableRef, TriggerAction};
 use crate::messages;
+use crate::showplan::Picture;
 use daruma_base::WaitKind;
 use daruma_catalog::names_equal;
 use daruma_storage::{Stamp, StorageError, Txn};
@@ -605,13 +606,9 @@ impl ModifyPlan {
         }
     }
 
-    /// The plan that finds the rows, as lines of SHOWPLAN_TEXT.
-    pub fn show_target(&self) -> Vec<String> {
-        self.target
-            .show()
-            .into_iter()
-            .map(|line| line.text)
-            .collect()
+    /// The plan that finds the rows, for those who show it.
+    pub fn picture(&self) -> Picture<'_> {
+        self.target.picture()
     }
 
     fn hot_facts(&self) -> HotFacts {

@@ -16,7 +16,7 @@ use crate::error::{Result, SqlError};
 use crate::host::{CursorRow, Host, TableRef};
 use crate::instance::query_stats::QueryStats;
 use crate::planner::Planner;
-use crate::planner::show::{self, ShownLine};
+use crate::showplan::Picture;
 use crate::sink::OutputColumn;
 use daruma_base::{DatabaseId, TxnId};
 use daruma_catalog::ParameterDef;
@@ -144,14 +144,9 @@ impl SelectPlan {
         !self.assignments.is_empty()
     }
 
-    /// Operators as SHOWPLAN_TEXT and SHOWPLAN_ALL show them, in order.
-    pub fn show(&self) -> Vec<ShownLine> {
-        show::lines(&self.plan, &self.infos)
-    }
-
-    /// Operators as SHOWPLAN_TEXT shows them, one line each.
-    pub fn show_text(&self) -> Vec<String> {
-        self.show().into_iter().map(|l| l.text).collect()
+    /// The plan, for those who show it.
+    pub fn picture(&self) -> Picture<'_> {
+        Picture::of(&self.plan, &self.infos)
     }
 }
 
@@ -332,6 +327,8 @@ pub struct ConditionPlan {
     calls_functions: bool,
     plan: Arc<Plan>,
     condition: Cond,
+    /// Columns of its subqueries, where they may be shown.
+    infos: Vec<ColumnInfo>,
 }
 
 impl ConditionPlan {
@@ -347,6 +344,12 @@ impl ConditionPlan {
     /// Does it call functions of users?
     pub fn calls_functions(&self) -> bool {
         self.calls_functions
+    }
+
+    /// The plan of its subqueries, if it has any.
+    pub fn picture(&self) -> Option<Picture<'_>> {
+        let shown = self.has_subqueries();
+        shown.then(|| Picture::of(&self.plan, &self.infos))
     }
 
     /// `None` is unknown: WHERE and IF reject it, CHECK accepts it.
@@ -445,9 +448,9 @@ impl TargetPlan {
         self.joined
     }
 
-    /// Operators as SHOWPLAN_TEXT and SHOWPLAN_ALL show them.
-    pub fn show(&self) -> Vec<ShownLine> {
-        show::lines(&self.plan, &self.infos)
+    /// The plan that finds the rows, for those who show it.
+    pub fn picture(&self) -> Picture<'_> {
+        Picture::of(&self.plan, &self.infos)
     }
 
     /// Position of the row's key in the table's own tree: `Value::Bytes`.
@@ -792,9 +795,14 @@ fn prepare_condition_by(
     planner.rewrite_scalar(&mut scalar)?;
     let schema: Vec<ColId> = (0..scope.width() as ColId).collect();
     let condition = planner.cond(&scalar, &schema)?;
+    let plan = planner.finish(no_rows());
     Ok(ConditionPlan {
         calls_functions,
-        plan: Arc::new(planner.finish(no_rows())),
+        infos: match plan.subplans.is_empty() {
+            true => Vec::new(),
+            false => infos,
+        },
+        plan: Arc::new(plan),
         condition,
     })
 }
@@ -813,6 +821,7 @@ pub(super) fn view_check(
         calls_functions: false,
         plan: Arc::new(planner.finish(no_rows())),
         condition,
+        infos: Vec::new(),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use super::api::{ConditionPlan, ScalarPlan, SelectPlan};
 use crate::instance::query_stats::QueryStats;
+use crate::showplan::Picture;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -15,9 +16,9 @@ pub trait KeptPlan: Any + Send + Sync {
         None
     }
 
-    /// Operators as SHOWPLAN_TEXT shows them.
-    fn lines(&self) -> Vec<String> {
-        Vec::new()
+    /// The operators, for those who show them; `None` of what has none.
+    fn picture(&self) -> Option<Picture<'_>> {
+        None
     }
 
     /// For the cache's reader, which knows the kind that it put there.
@@ -33,8 +34,8 @@ impl KeptPlan for SelectPlan {
         Some(SelectPlan::stats(self))
     }
 
-    fn lines(&self) -> Vec<String> {
-        self.show_text()
+    fn picture(&self) -> Option<Picture<'_>> {
+        Some(SelectPlan::picture(self))
     }
 
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
@@ -55,6 +56,10 @@ impl KeptPlan for ScalarPlan {
 impl KeptPlan for ConditionPlan {
     fn is_outdated(&self) -> bool {
         self.plan().is_outdated()
+    }
+
+    fn picture(&self) -> Option<Picture<'_>> {
+        ConditionPlan::picture(self)
     }
 
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {

@@ -55,7 +55,6 @@ mod column_tests;
 #[cfg(test)]
 mod tests;
 
-pub use crate::planner::show::ShownLine;
 pub(crate) use api::with_room;
 pub use api::{
     ConditionEvaluator, ConditionPlan, RowStream, ScalarEvaluator, ScalarPlan, Scope, ScopeColumn,

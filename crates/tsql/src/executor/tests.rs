@@ -556,7 +556,7 @@ fn shown(host: &TestHost, sql: &str) -> String {
     match &batch[0].kind {
         daruma_syntax::ast::StatementKind::Select(query) => {
             let plan = super::prepare_select(query, host).expect("plan");
-            plan.show_text().join("\n")
+            plan.picture().text().join("\n")
         }
         other => panic!("{other:?}"),
     }

@@ -20,7 +20,8 @@ mod ordering;
 mod physical;
 pub mod rewrite;
 mod sets;
-pub mod show;
+
+pub(crate) use cost::LOOKUP as LOOKUP_COST;
 
 use crate::binder::ColumnInfo;
 use crate::binder::tree::*;

@@ -39,6 +39,8 @@ pub enum SuspectKind {
     Use,
     /// A table-valued parameter that is changed.
     ReadOnly,
+    /// SET SHOWPLAN_* beside other statements.
+    Showplan,
 }
 
 impl Suspect {
@@ -52,6 +54,7 @@ impl Suspect {
             SuspectKind::Label => messages::error(132, &[&name]),
             SuspectKind::Goto => messages::error(133, &[&name]),
             SuspectKind::Use => use_in_module(),
+            SuspectKind::Showplan => messages::error(1067, &[]),
             SuspectKind::ReadOnly => messages::error(10700, &[&name]),
         };
         error.line = self.line;
@@ -71,7 +74,10 @@ pub(crate) fn use_in_module() -> SqlError {
 
 /// All suspects of a batch, in the order of the text.
 pub fn suspects(text: &str, statements: &[Statement]) -> Vec<Suspect> {
-    let mut names = Names::default();
+    let mut names = Names {
+        may_show_plans: statements.len() == 1,
+        ..Names::default()
+    };
     names.list(statements);
     let known = |name: &str| names.declared.contains(name) || names.arguments.contains(name);
     let mut found: Vec<Suspect> = references(text)
@@ -149,6 +155,8 @@ struct Names {
     labels: HashSet<String>,
     gotos: Vec<(String, u32)>,
     in_module: bool,
+    /// The statement at hand is the batch.
+    may_show_plans: bool,
     /// Table-valued parameters.
     read_only: HashSet<String>,
     /// Wrong in themselves, whatever else the text says.
@@ -197,7 +205,13 @@ impl Names {
     }
 
     fn statement(&mut self, statement: &Statement) {
+        let is_batch = std::mem::take(&mut self.may_show_plans);
         match &statement.kind {
+            StatementKind::Set(SetStatement::Switch { options, .. })
+                if !is_batch && options.iter().any(|o| o.starts_with("SHOWPLAN_")) =>
+            {
+                self.again("", statement.span.line, SuspectKind::Showplan);
+            }
             StatementKind::Block(body) | StatementKind::Atomic { body, .. } => self.list(body),
             StatementKind::If(s) => {
                 self.statement(&s.then);

@@ -17,6 +17,7 @@ use crate::host::*;
 use crate::instance::Instance;
 use crate::messages;
 use crate::session::RequestEnd;
+use crate::showplan::Plans;
 use crate::sink::{Done, EnvChange, OutputColumn, Sink};
 use daruma_base::DatabaseId;
 use daruma_storage::{Database, Isolation, LockMode, LockResource, ReadView, Txn};
@@ -71,6 +72,8 @@ pub struct Execution<'a> {
     pub(super) opening: RefCell<Option<Opening>>,
     /// Keys of the variables that a query has named while it was bound, where somebody wants to know.
     noted_variables: RefCell<Option<HashSet<String>>>,
+    /// Plans of the text that SHOWPLAN_XML shows.
+    pub(super) shown: RefCell<Option<Plans>>,
     /// Bytes that the thread held before the request.
     bytes_before: i64,
 }
@@ -99,6 +102,7 @@ impl<'a> Execution<'a> {
             described: RefCell::new(None),
             opening: RefCell::new(None),
             noted_variables: RefCell::new(None),
+            shown: RefCell::new(None),
             bytes_before: daruma_base::memory::thread_bytes(),
         }
     }

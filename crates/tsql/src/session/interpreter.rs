@@ -10,7 +10,7 @@ use super::fail::{Step, Stop};
 use super::frame::{Frame, FrameKind};
 use crate::binder::with_stack;
 use crate::error::{Result, SqlError};
-use crate::executor::{KeptPlan, Scope, prepare_condition, prepare_scalar};
+use crate::executor::{ConditionPlan, KeptPlan, Scope, prepare_condition, prepare_scalar};
 use crate::instance::Batch;
 use crate::messages;
 use daruma_syntax::ParseOptions;
@@ -89,7 +89,15 @@ impl Execution<'_> {
             ..frame
         };
         self.state.frames.borrow_mut().push(frame);
+        let gathers = self.gather_plans();
         let result = self.run_list(statements);
+        let result = match gathers {
+            true => {
+                let sent = self.send_document(result.is_ok());
+                result.and_then(|flow| sent.map(|()| flow))
+            }
+            false => result,
+        };
         let result = match result {
             Ok(Flow::Goto(label)) => Err(self.fail(messages::error(133, &[&label]))),
             Err(Stop::Statement) => Ok(Flow::Next),
@@ -181,7 +189,7 @@ impl Execution<'_> {
 
     /// Runs a statement; an error that only ends the statement lets the list go on. Blocks within blocks and modules within
     /// modules come through here, each bounded alone: together they are deeper than a connection's stack.
-    fn run_one(&self, statement: &Statement) -> Step<Flow> {
+    pub(super) fn run_one(&self, statement: &Statement) -> Step<Flow> {
         self.top_mut(|f| {
             f.statement_line = f.line + statement.span.line as i32;
             if f.is_request {
@@ -260,14 +268,17 @@ impl Execution<'_> {
         Ok(value)
     }
 
-    fn evaluate_condition(&self, condition: &ast::Condition) -> Result<bool> {
+    /// The plan of a condition of the running batch.
+    pub(super) fn condition_plan(&self, condition: &ast::Condition) -> Result<Arc<ConditionPlan>> {
         self.note_planned();
         let place = std::ptr::from_ref(condition) as usize;
-        let plan = || {
-            self.expression_plan(place, || {
-                prepare_condition(condition, &Scope::default(), self)
-            })
-        };
+        self.expression_plan(place, || {
+            prepare_condition(condition, &Scope::default(), self)
+        })
+    }
+
+    fn evaluate_condition(&self, condition: &ast::Condition) -> Result<bool> {
+        let plan = || self.condition_plan(condition);
         if self.in_function() {
             let plan = plan()?;
             if !plan.has_subqueries() {

@@ -1,14 +1,11 @@
 //! SELECT: plan, stream, show.
 
-use super::execution::{Execution, plain_column};
+use super::execution::Execution;
 use super::fail::Step;
 use crate::ddl;
 use crate::error::{Result, SqlError};
 use crate::executor::{RowBatch, SelectPlan, open, prepare_select, run_assignment};
-use crate::host::Showplan;
-use crate::sink::Done;
 use daruma_syntax::ast::{Query, QueryBody, SelectInto, SelectItem, Statement};
-use daruma_value::{DataType, Value};
 use std::sync::Arc;
 
 pub(crate) const COMMAND_SELECT: u16 = 0xC1;
@@ -19,14 +16,12 @@ enum Outcome {
     Rows(u64),
     Assigned(u64),
     Into(u64),
-    Nothing,
 }
 
 impl Outcome {
     fn rows(&self) -> u64 {
         match self {
             Outcome::Rows(n) | Outcome::Assigned(n) | Outcome::Into(n) => *n,
-            Outcome::Nothing => 0,
         }
     }
 }
@@ -40,7 +35,7 @@ impl Execution<'_> {
                 let (command, count) = match outcome {
                     Outcome::Rows(n) => (COMMAND_SELECT, Some(n)),
                     Outcome::Into(n) => (COMMAND_SELECT_INTO, Some(n)),
-                    Outcome::Assigned(_) | Outcome::Nothing => (COMMAND_SELECT, None),
+                    Outcome::Assigned(_) => (COMMAND_SELECT, None),
                 };
                 self.state.last_error.set(0);
                 self.state.row_count.set(outcome.rows());
@@ -57,14 +52,10 @@ impl Execution<'_> {
 
     fn select(&self, query: &Query, statement: &Statement) -> Result<Outcome> {
         let plan = self.select_plan(query, statement)?;
-        let (showplan, fmtonly, rowcount) = {
+        let (fmtonly, rowcount) = {
             let settings = self.state.settings.borrow();
-            (settings.showplan, settings.fmtonly, settings.rowcount)
+            (settings.fmtonly, settings.rowcount)
         };
-        if showplan != Showplan::Off {
-            self.show_plan(statement, &plan.show_text())?;
-            return Ok(Outcome::Nothing);
-        }
         if fmtonly {
             self.send_columns(plan.columns())?;
             return Ok(Outcome::Rows(0));
@@ -85,7 +76,11 @@ impl Execution<'_> {
     }
 
     /// The statement's plan: the one kept with the batch, if it is still right.
-    fn select_plan(&self, query: &Query, statement: &Statement) -> Result<Arc<SelectPlan>> {
+    pub(super) fn select_plan(
+        &self,
+        query: &Query,
+        statement: &Statement,
+    ) -> Result<Arc<SelectPlan>> {
         self.note_planned();
         self.shared_plan(statement.span.start, Some(statement.span), || {
             self.with_access(Some(&statement.kind), || prepare_select(query, self))
@@ -110,88 +105,10 @@ impl Execution<'_> {
         }
         Ok(count)
     }
-
-    /// SHOWPLAN_TEXT: the statement, then its operators, if it has any. SHOWPLAN_ALL has more columns.
-    pub(super) fn show_plan(&self, statement: &Statement, operators: &[String]) -> Result<()> {
-        let text = self
-            .running_batch()
-            .map_or(String::new(), |b| statement.span.text(&b.text).to_string());
-        let form = self.state.settings.borrow().showplan;
-        match form {
-            Showplan::Text => {
-                self.one_column("StmtText", &[text])?;
-                match operators {
-                    [] => Ok(()),
-                    _ => self.one_column("StmtText", operators),
-                }
-            }
-            _ => self.show_all(&text, operators),
-        }
-    }
-
-    fn one_column(&self, name: &str, lines: &[String]) -> Result<()> {
-        self.send_columns(&[plain_column(name, DataType::NVARCHAR_MAX, true)])?;
-        lines
-            .iter()
-            .try_for_each(|line| self.send_row(&[Value::str(line)]))?;
-        let done = Done {
-            kind: self.top(super::frame::Frame::done_kind),
-            command: COMMAND_SELECT,
-            row_count: Some(lines.len() as u64),
-            error: false,
-            in_transaction: self.state.trancount.get() > 0,
-        };
-        self.to_client(|sink| sink.done(done))
-            .map_err(|_| client_gone())
-    }
-
-    fn show_all(&self, statement: &str, operators: &[String]) -> Result<()> {
-        let text = DataType::NVARCHAR_MAX;
-        let columns = [
-            plain_column("StmtText", text, true),
-            plain_column("StmtId", DataType::Int, true),
-            plain_column("NodeId", DataType::Int, true),
-            plain_column("Parent", DataType::Int, true),
-            plain_column("PhysicalOp", text, true),
-            plain_column("LogicalOp", text, true),
-            plain_column("Argument", text, true),
-            plain_column("DefinedValues", text, true),
-            plain_column("EstimateRows", DataType::Real, true),
-            plain_column("EstimateIO", DataType::Real, true),
-            plain_column("EstimateCPU", DataType::Real, true),
-            plain_column("AvgRowSize", DataType::Int, true),
-            plain_column("TotalSubtreeCost", DataType::Real, true),
-            plain_column("OutputList", text, true),
-            plain_column("Warnings", text, true),
-            plain_column("Type", text, true),
-            plain_column("Parallel", DataType::Bit, true),
-            plain_column("EstimateExecutions", DataType::Real, true),
-        ];
-        self.send_columns(&columns)?;
-        let lines = std::iter::once(statement).chain(operators.iter().map(String::as_str));
-        for (node, line) in lines.enumerate() {
-            let kind = if node == 0 { "SELECT" } else { "PLAN_ROW" };
-            let mut row = vec![Value::Null; columns.len()];
-            let cells = [
-                (0, Value::str(line)),
-                (1, Value::Int(1)),
-                (2, Value::Int(node as i32 + 1)),
-                (15, Value::str(kind)),
-                (16, Value::Bit(false)),
-            ];
-            for (at, value) in cells {
-                if let Some(cell) = row.get_mut(at) {
-                    *cell = value;
-                }
-            }
-            self.send_row(&row)?;
-        }
-        Ok(())
-    }
 }
 
 /// The INTO clause of a query's first SELECT, and that one's items.
-pub(super) fn into_of(query: &Query) -> Option<(&SelectInto, &[SelectItem])> {
+pub(crate) fn into_of(query: &Query) -> Option<(&SelectInto, &[SelectItem])> {
     let mut body = &query.body;
     loop {
         match body {

@@ -192,12 +192,12 @@ impl Execution<'_> {
         args: &[CallArgument],
         before: u32,
     ) -> Step<CallResult> {
-        if self.state.settings.borrow().showplan == Showplan::Xml {
-            return Err(self.fail(messages::not_supported("SHOWPLAN_XML")));
-        }
         let name = match &request.procedure {
             RpcProcedure::Id(id) => match core_name(*id) {
-                Some(name) => return self.call_core(name, args),
+                Some(name) => {
+                    self.refuse_unshown(name).map_err(|e| self.fail(e))?;
+                    return self.call_core(name, args);
+                }
                 None => {
                     let missing = messages::error_state(2812, 62, &[&format!("#{id}")]);
                     return Err(self.fail(missing));
@@ -208,6 +208,10 @@ impl Execution<'_> {
         let parsed = parse_object_name(name, &ParseOptions::default());
         let parsed = parsed.map_err(|_| self.fail(messages::error_state(2812, 62, &[name])))?;
         let core = is_core_procedure(&parsed.name.text);
+        if core || self.is_system_call(&parsed) {
+            let refused = self.refuse_unshown(&parsed.name.text);
+            refused.map_err(|e| self.fail(e))?;
+        }
         let result = self.call_procedure(&parsed, args)?;
         let after = self.state.trancount.get();
         if !core && before != after {
@@ -215,6 +219,23 @@ impl Execution<'_> {
             self.send_located(mismatch)?;
         }
         Ok(result)
+    }
+
+    /// Under SHOWPLAN nothing runs: of the server's procedures only those that run a text can be called, and show it.
+    fn refuse_unshown(&self, name: &str) -> Result<()> {
+        const SHOWN: [&str; 6] = [
+            "sp_executesql",
+            "sp_prepare",
+            "sp_execute",
+            "sp_prepexec",
+            "sp_unprepare",
+            "sp_cursorclose",
+        ];
+        let is_shown = SHOWN.iter().any(|s| s.eq_ignore_ascii_case(name));
+        match self.showplan() == Showplan::Off || is_shown {
+            true => Ok(()),
+            false => Err(messages::not_supported(&format!("SHOWPLAN of {name}"))),
+        }
     }
 
     fn rpc_done(&self, request: &RpcRequest, result: &CallResult) -> Step<()> {

@@ -46,10 +46,6 @@ impl Execution<'_> {
             Mode::ShowPlan if !is_session_statement(&statement.kind) => {
                 return self.show_statement(statement);
             }
-            Mode::Refuse if !is_session_statement(&statement.kind) => {
-                let error = messages::not_supported("SHOWPLAN_XML");
-                return Err(self.failed(command::OTHER, error));
-            }
             _ => {}
         }
         match &statement.kind {
@@ -182,39 +178,9 @@ impl Execution<'_> {
         let settings = self.state.settings.borrow();
         match (settings.noexec || settings.parseonly, settings.showplan) {
             (true, _) => Mode::Skip,
-            (false, Showplan::Text | Showplan::All) => Mode::ShowPlan,
-            (false, Showplan::Xml) => Mode::Refuse,
             (false, Showplan::Off) => Mode::Run,
+            (false, _) => Mode::ShowPlan,
         }
-    }
-
-    /// SHOWPLAN: nothing runs; queries and changes of rows show their operators, other statements their text.
-    fn show_statement(&self, statement: &Statement) -> Step<Flow> {
-        self.needs_database("SHOWPLAN").map_err(|e| self.fail(e))?;
-        match &statement.kind {
-            StatementKind::Select(query) => self.run_select(query, statement)?,
-            StatementKind::If(s) => {
-                self.run_statement(&s.then)?;
-                if let Some(otherwise) = &s.otherwise {
-                    self.run_statement(otherwise)?;
-                }
-            }
-            StatementKind::While(s) => drop(self.run_statement(&s.body)?),
-            StatementKind::TryCatch(s) => drop(self.run_list(&s.body)?),
-            // Variables must exist for the statements that follow.
-            StatementKind::Declare(_) | StatementKind::DeclareTable(_) => {
-                self.run_plain(statement)?
-            }
-            StatementKind::Insert(_)
-            | StatementKind::Update(_)
-            | StatementKind::Delete(_)
-            | StatementKind::Merge(_) => {
-                let shown = self.retry_on_change(|| self.atomic(|| self.show_change(statement)));
-                shown.map_err(|e| self.fail(e))?
-            }
-            _ => self.show_plan(statement, &[]).map_err(|e| self.fail(e))?,
-        }
-        Ok(Flow::Next)
     }
 
     /// DONE of a statement that went well.
@@ -294,7 +260,7 @@ impl Execution<'_> {
         Ok(Flow::Return)
     }
 
-    fn run_declare(&self, declaration: &ast::Declaration) -> Step<()> {
+    pub(super) fn run_declare(&self, declaration: &ast::Declaration) -> Step<()> {
         match &declaration.kind {
             ast::DeclarationKind::Scalar { data_type, value } => self.quiet(|| {
                 let (declared, _, alias) = match self.type_of(data_type) {
@@ -499,12 +465,7 @@ impl Execution<'_> {
         Ok(count)
     }
 
-    fn show_change(&self, statement: &Statement) -> Result<()> {
-        let plan = self.dml_plan(statement)?;
-        self.show_plan(statement, &plan.show_text())
-    }
-
-    fn dml_plan(&self, statement: &Statement) -> Result<Arc<DmlPlan>> {
+    pub(super) fn dml_plan(&self, statement: &Statement) -> Result<Arc<DmlPlan>> {
         let prepare = || match &statement.kind {
             StatementKind::Insert(s) => dml::prepare_insert(s, self),
             StatementKind::Update(s) => dml::prepare_update(s, self),
@@ -663,8 +624,6 @@ enum Mode {
     /// NOEXEC and PARSEONLY.
     Skip,
     ShowPlan,
-    /// A form of plans that does not exist here was asked for.
-    Refuse,
 }
 
 /// The cursor of WHERE CURRENT OF.
@@ -682,10 +641,11 @@ fn current_of(kind: &StatementKind) -> Option<&CursorRef> {
 
 /// SET statements work under NOEXEC, so that it can be switched off again.
 fn is_session_statement(kind: &StatementKind) -> bool {
-    matches!(
-        kind,
-        StatementKind::Set(_) | StatementKind::Use(_) | StatementKind::Block(_)
-    )
+    match kind {
+        StatementKind::Use(_) | StatementKind::Block(_) => true,
+        StatementKind::Set(set) => !set.is_of_variable(),
+        _ => false,
+    }
 }
 
 fn is_principal_drop(kind: &ast::DropKind) -> bool {

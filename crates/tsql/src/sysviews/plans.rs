@@ -8,6 +8,7 @@ use super::source::Source;
 use crate::error::Result;
 use crate::instance::query_stats::Figure;
 use crate::instance::{Batch, SessionEntry, ShownPlan};
+use crate::showplan::{Document, Plans, document, plan_hash, query_hash};
 use daruma_base::DatabaseId;
 use daruma_syntax::ast::StatementKind;
 use daruma_value::Value;
@@ -103,37 +104,48 @@ fn sql_text(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 const QUERY_PLAN: &str =
     "dbid smallint?; objectid int?; number smallint?; encrypted bit; query_plan xml?";
 
-/// There are no plans in XML: the row is there, its plan is NULL.
+/// Plans of all the statements of a text. NULL where the document is deeper than the type `xml` allows.
 fn query_plan(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     if let Some(Found::Batch(batch)) = found(source)? {
-        let database = batch.shown_plans().first().map(|p| p.database.0);
-        rows.add().set("dbid", database.map(i64::from));
+        let plans = batch.shown_plans();
+        let document = drawn(&batch, &plans, None).filter(Document::is_value);
+        let database = plans.first().map(|p| i64::from(p.database.0));
+        let row = rows.add();
+        row.set("dbid", database);
+        row.set("query_plan", document.map(|d| d.text));
     }
     Ok(())
+}
+
+fn drawn(batch: &Batch, shown: &[ShownPlan], only: Option<usize>) -> Option<Document> {
+    let mut plans = Plans::default();
+    for plan in shown {
+        plans.add(plan.span.start, plan.plan.clone());
+    }
+    document(batch, &plans, only)
 }
 
 const TEXT_QUERY_PLAN: &str =
     "dbid smallint?; objectid int?; number smallint?; encrypted bit; query_plan nvarchar(max)?";
 
-/// Operators as SHOWPLAN_TEXT shows them, of the statement between the offsets or of all.
+/// The same as text, however deep: of the statement that begins at the first offset, or of all.
 fn text_query_plan(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let Some(Found::Batch(batch)) = found(source)? else {
         return Ok(());
     };
-    let wanted = source.integer_argument(1).filter(|start| *start > 0);
     let plans = batch.shown_plans();
-    let chosen = |p: &&ShownPlan| wanted.is_none_or(|start| offsets(&batch, p).0 == start);
-    let mut text = String::new();
-    for shown in plans.iter().filter(chosen) {
-        for line in shown.plan.lines() {
-            text.push_str(&line);
-            text.push('\n');
-        }
-    }
+    let wanted = source.integer_argument(1).filter(|start| *start > 0);
+    let start = match wanted {
+        None => None,
+        Some(wanted) => match plans.iter().find(|p| offsets(&batch, p).0 == wanted) {
+            Some(plan) => Some(plan.span.start),
+            None => return Ok(()),
+        },
+    };
     let database = plans.first().map(|p| i64::from(p.database.0));
     let row = rows.add();
     row.set("dbid", database);
-    row.set("query_plan", text);
+    row.set("query_plan", drawn(&batch, &plans, start).map(|d| d.text));
     Ok(())
 }
 
@@ -204,8 +216,14 @@ fn query_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 .set("creation_time", source.time(stats.created_utc))
                 .set("last_execution_time", source.time(last))
                 .set("execution_count", figures.executions as i64)
-                .set("query_hash", hash_bytes(&batch, start))
-                .set("query_plan_hash", hash_bytes(&batch, start));
+                .set(
+                    "query_hash",
+                    hash_bytes(query_hash(shown.span.text(&batch.text))),
+                )
+                .set(
+                    "query_plan_hash",
+                    shown.plan.picture().map(|p| hash_bytes(plan_hash(&p))),
+                );
             for (name, figure) in [
                 ("worker_time", figures.worker_us),
                 ("elapsed_time", figures.elapsed_us),
@@ -221,10 +239,8 @@ fn query_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Names a statement, wherever it runs.
-fn hash_bytes(batch: &Batch, start: i64) -> Vec<u8> {
-    let mixed = batch.hash.rotate_left(17) ^ start as u64;
-    mixed.to_be_bytes().to_vec()
+fn hash_bytes(hash: u64) -> Vec<u8> {
+    hash.to_be_bytes().to_vec()
 }
 
 fn set_figure(row: &mut Rows<'_>, name: &str, figure: Figure) {
