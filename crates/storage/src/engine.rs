@@ -6,7 +6,7 @@ use crate::coordinator::{Claims, Directory};
 use crate::database::{Database, LOG_BYTES_WANTED};
 use crate::error::Result;
 use crate::lock::{DeadlockWatch, LockManager, Owner};
-use crate::log::{LogFlusher, LogShared, LogWriterSignal};
+use crate::log::{LogFlusher, LogMemory, LogShared, LogWriterSignal};
 use crate::sync::{Mutex, RwLock};
 use daruma_base::{DatabaseId, Disk, Env, WaitRegistry};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,6 +20,8 @@ pub struct EngineConfig {
     pub log_bytes_wanted: u64,
     /// Row versions of a database that take more memory than this, pages apart, stop those who would make more; 0: none do.
     pub version_memory_bytes: u64,
+    /// Memory that the blocks of one log may take, those that wait to be written and those that may be read back.
+    pub log_memory_bytes: u64,
 }
 
 impl Default for EngineConfig {
@@ -28,6 +30,7 @@ impl Default for EngineConfig {
             buffer_pool_pages: 1024,
             log_bytes_wanted: LOG_BYTES_WANTED,
             version_memory_bytes: 0,
+            log_memory_bytes: u64::MAX,
         }
     }
 }
@@ -50,7 +53,10 @@ pub struct Engine {
 impl Engine {
     /// An engine without a database.
     pub fn new(env: Env, config: EngineConfig) -> Arc<Engine> {
-        let log_shared = LogShared::default();
+        let log_shared = LogShared {
+            memory: LogMemory::of(config.log_memory_bytes),
+            ..LogShared::default()
+        };
         let waits = &log_shared.waits;
         let pool = Pool::new(config.buffer_pool_pages, env.clock.clone(), waits.clone());
         let locks = LockManager::new(env.clock.clone(), waits.clone());

@@ -35,6 +35,7 @@ impl Database {
             round.add(self.attempt(Task::Rest, || self.use_quiet()));
             round.add(self.attempt(Task::Checkpoint, || self.checkpoint_if_due()));
         }
+        round.add(self.attempt(Task::RestLog, || self.store.log.rest().map(|()| false)));
         round.add(self.attempt(Task::NoteHardened, || self.note_hardened().map(|()| false)));
         round.end()
     }

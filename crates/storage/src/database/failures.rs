@@ -34,6 +34,7 @@ pub(crate) enum Task {
     Checkpoint,
     NoteHardened,
     BringBack,
+    RestLog,
 }
 
 impl Task {
@@ -46,7 +47,8 @@ impl Task {
             | Task::Rest
             | Task::Checkpoint
             | Task::NoteHardened
-            | Task::BringBack => PAUSE_MAX_VITAL,
+            | Task::BringBack
+            | Task::RestLog => PAUSE_MAX_VITAL,
         }
     }
 }

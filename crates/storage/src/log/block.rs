@@ -69,9 +69,15 @@ impl OpenBlock {
         self.bytes.len() + record_bytes <= self.limit
     }
 
-    /// Adds a record; its LSN.
+    /// Adds a record; its LSN. The buffer grows to what a padded block may take and no further: blocks stay in memory for a while.
     pub fn push(&mut self, record: &[u8]) -> u64 {
         let lsn = self.lsn + self.bytes.len() as u64;
+        let needed = padded_bytes(self.bytes.len() + record.len());
+        if needed > self.bytes.capacity() {
+            let roomy = (2 * self.bytes.capacity()).min(BLOCK_BYTES_MAX);
+            self.bytes
+                .reserve_exact(needed.max(roomy) - self.bytes.len());
+        }
         self.bytes.extend_from_slice(record);
         lsn
     }
@@ -158,6 +164,22 @@ pub fn record_at(block: &[u8], at: usize) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_buffer_takes_no_more_than_a_block() {
+        for record_bytes in [40, 4_000, 8_200, 20_000, 31_000, RECORD_BYTES_MAX] {
+            let mut open = OpenBlock::new(8192, 0, Vec::with_capacity(BLOCK_ALIGN_BYTES));
+            while open.fits(record_bytes) {
+                open.push(&vec![1; record_bytes]);
+            }
+            let sealed = open.seal(3, 0);
+            assert!(
+                sealed.capacity() <= BLOCK_BYTES_MAX,
+                "{record_bytes}: {} bytes",
+                sealed.capacity()
+            );
+        }
+    }
 
     #[test]
     fn any_flipped_byte_is_noticed() {

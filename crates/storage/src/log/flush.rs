@@ -8,7 +8,7 @@
 
 use super::block::BLOCK_BYTES_MAX;
 use super::group::{Cohort, Finished, Helps, Job, Turn};
-use super::{AppendKind, CommitPoint, Log, LogState, Sealed};
+use super::{AppendKind, CommitPoint, Log, Sealed};
 use crate::api::Durability;
 use crate::error::{Result, StorageError};
 use crate::planted::{Bug, planted};
@@ -370,25 +370,4 @@ fn contiguous(blocks: &[Sealed]) -> impl Iterator<Item = &[Sealed]> {
         rest = tail;
         Some(run)
     })
-}
-
-impl LogState {
-    /// Moves the first `count` sealed blocks, now hard, to the recent ones.
-    fn retire(&mut self, count: usize) {
-        for _ in 0..count {
-            let Some(block) = self.sealed.pop_front() else {
-                return;
-            };
-            self.sealed_bytes -= block.bytes.len();
-            self.recent_bytes += block.bytes.capacity();
-            self.recent.push_back(block);
-        }
-        while self.recent_bytes > super::RECENT_BYTES_MAX {
-            let Some(block) = self.recent.pop_front() else {
-                return;
-            };
-            self.recent_bytes -= block.bytes.capacity();
-            self.spare.give(block.bytes);
-        }
-    }
 }

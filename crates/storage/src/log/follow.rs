@@ -25,7 +25,7 @@
 use super::block::{self, BLOCK_ALIGN_BYTES, BLOCK_HEADER_BYTES};
 use super::file::{LSN_END, Left};
 use super::hold::Need;
-use super::{BACKLOG_BYTES_MAX, DelayedCommits, Log, LogState, NOTHING, Placement, Room, Sealed};
+use super::{DelayedCommits, Log, LogState, NOTHING, Placement, Room, Sealed};
 use super::{Tried, inspect_unpadded};
 use crate::error::{Result, StorageError};
 use crate::planted::{Bug, planted};
@@ -98,7 +98,7 @@ impl Log {
         let Some((_, padded)) = whole else {
             return Err(refused(self.sealed_end(), "it is not whole"));
         };
-        if self.state.lock().sealed_bytes > BACKLOG_BYTES_MAX {
+        if self.state.lock().has_backlog() {
             self.relieve()?;
         }
         let incarnation = block::incarnation_of(used);

@@ -33,6 +33,7 @@ mod flusher;
 mod follow;
 mod group;
 mod hold;
+mod kept;
 mod quorum;
 mod reader;
 pub mod rebuild;
@@ -48,6 +49,7 @@ pub use file::{FILE_MAGIC as LOG_MAGIC, FIRST_LSN, NOTHING, OLDEST_PAGE, VlfInfo
 pub use flusher::LogFlusher;
 pub use follow::BlockError;
 pub use hold::{LogHold, Need};
+pub use kept::LogMemory;
 pub use reader::{Block, LogCursor, UndoReader};
 
 use crate::api::LogStats;
@@ -74,13 +76,10 @@ use spare::SpareBuffers;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-/// Sealed and not yet hard: beyond this, appenders flush before they go on.
-pub(crate) const BACKLOG_BYTES_MAX: usize = 16 << 20;
 /// Reserved for the end of a transaction: the block that it is in may be written before anything else comes into it.
 pub(crate) const END_BYTES: u64 = block::BLOCK_ALIGN_BYTES as u64;
-/// Hard blocks kept in memory for rollback.
-const RECENT_BYTES_MAX: usize = 8 << 20;
 
 /// A sealed block on its way to disk or kept for readers.
 #[derive(Clone)]
@@ -103,7 +102,10 @@ struct LogState {
     recent: VecDeque<Sealed>,
     /// Memory that the recent blocks take.
     recent_bytes: usize,
+    /// Where the log ended at the last look whether it rests, and when it was first seen to end there.
+    seen: (u64, Duration),
     spare: SpareBuffers,
+    memory: LogMemory,
     /// Bytes from the start of the open block to the end of its VLF and in VLFs that are free, or fewer.
     open_room: u64,
     /// Log bytes that active transactions may need for their rollbacks and ends.
@@ -191,6 +193,7 @@ pub struct LogShared {
     pub waits: Arc<WaitRegistry>,
     pub signal: Arc<LogWriterSignal>,
     pub flusher: Arc<LogFlusher>,
+    pub memory: LogMemory,
 }
 
 /// Purpose of an append: decides whether it may use the space reserved for rollback.
@@ -247,6 +250,8 @@ impl Log {
                 headers: Vec::new(),
                 recent: VecDeque::new(),
                 recent_bytes: 0,
+                seen: (0, Duration::ZERO),
+                memory: shared.memory,
                 spare: SpareBuffers::default(),
                 open_room: 0,
                 undo_reserved: 0,
@@ -429,7 +434,7 @@ impl Log {
         );
         self.check()?;
         let mut state = self.state.lock();
-        if state.sealed_bytes > BACKLOG_BYTES_MAX {
+        if state.has_backlog() {
             drop(state);
             self.relieve()?;
             state = self.state.lock();

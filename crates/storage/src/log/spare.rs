@@ -17,6 +17,11 @@ impl SpareBuffers {
         self.0.pop().unwrap_or_else(fresh)
     }
 
+    /// Gives all of them back.
+    pub fn clear(&mut self) {
+        self.0 = Vec::new();
+    }
+
     /// Keeps the buffer, unless somebody still reads it.
     pub fn give(&mut self, bytes: Arc<Vec<u8>>) {
         if self.0.len() < SPARE_MAX

@@ -9,6 +9,8 @@ use daruma_storage::{EngineConfig, RecoveryModel, Settings, StorageError};
 use std::io::ErrorKind;
 
 const COMPLETE_MARK: &str = "creation complete";
+/// Part of the memory besides pages that one log's blocks may take while it is written to.
+const LOG_PART: u64 = 16;
 /// Source column of start-up messages, as the product's start-up session.
 pub(super) const SOURCE: &str = "spid9s";
 
@@ -32,6 +34,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
     let config = EngineConfig {
         buffer_pool_pages: options.buffer_pool_pages,
         version_memory_bytes: options.work_memory_bytes.unwrap_or(0) / 2,
+        log_memory_bytes: options.work_memory_bytes.unwrap_or(u64::MAX) / LOG_PART,
         ..EngineConfig::default()
     };
     let engine = Engine::new(env.clone(), config);
