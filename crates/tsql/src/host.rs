@@ -401,9 +401,9 @@ pub trait Host {
     fn identity_insert(&self, table: &TableRef) -> bool;
     /// Sets the value of SCOPE_IDENTITY and @@IDENTITY.
     fn set_last_identity(&self, value: i128);
-    /// Type of a sequence's values: error 208 when there is none of the name.
-    fn sequence_type(&self, _name: &ObjectName) -> Result<DataType> {
-        Ok(DataType::BigInt)
+    /// Which sequence a name means, and the type of its values: error 208 when there is none of the name.
+    fn sequence(&self, name: &ObjectName) -> Result<(TypeKey, DataType)> {
+        Err(crate::messages::error(208, &[&name.dotted()]))
     }
     /// Draws NEXT VALUE FOR; the sequence's cache is not undone by ROLLBACK.
     fn next_sequence_value(&self, name: &ObjectName) -> Result<Value>;

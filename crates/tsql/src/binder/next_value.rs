@@ -1,10 +1,12 @@
 //! Where NEXT VALUE FOR may stand: only where it is clear how many values are taken, as in the product.
 //!
-//! Theory: each part of a statement in which it may not stand says by which error, the innermost one decides.
+//! Theory: each part of a statement in which it may not stand says by which error, the innermost one decides. All references to one
+//! sequence give one value for each row: a sequence that a list names several times becomes a column below it.
 
 use super::Binder;
-use super::tree::{Kind, Scalar, Type};
+use super::tree::{Kind, Rel, Scalar, Type};
 use crate::error::Result;
+use crate::host::TypeKey;
 use crate::messages;
 use daruma_syntax::ast::ObjectName;
 use std::sync::Arc;
@@ -64,8 +66,55 @@ impl Binder<'_> {
         if self.host.settings().rowcount > 0 && !self.in_default {
             return Err(messages::error(LIMITED, &[]));
         }
-        let data_type = self.host.sequence_type(sequence)?;
+        let (_, data_type) = self.host.sequence(sequence)?;
         let kind = Kind::NextValue(Arc::new(sequence.clone()));
         Ok(Scalar::new(kind, Type::new(data_type, false)))
+    }
+
+    /// Has sequences that these expressions over the rows of `rel` name several times asked once for each row.
+    pub(super) fn share_next_values(
+        &mut self,
+        rel: Rel,
+        scalars: &mut [&mut Scalar],
+    ) -> Result<Rel> {
+        let mut names = Vec::new();
+        scalars.iter().for_each(|s| add_sequences(s, &mut names));
+        if names.len() < 2 {
+            return Ok(rel);
+        }
+        let mut known: Vec<(TypeKey, Vec<Arc<ObjectName>>)> = Vec::new();
+        for name in names {
+            let (key, _) = self.host.sequence(&name)?;
+            match known.iter_mut().find(|(k, _)| *k == key) {
+                Some((_, same)) => same.push(name),
+                None => known.push((key, vec![name])),
+            }
+        }
+        let mut shared = Vec::new();
+        for (_, same) in known.iter().filter(|(_, same)| same.len() > 1) {
+            let Some(name) = same.first() else { continue };
+            let scalar = self.next_value(name)?;
+            let id = self.new_computed("", &scalar)?;
+            let column = self.column(id);
+            for scalar in scalars.iter_mut() {
+                replace_sequence(scalar, same, &column);
+            }
+            shared.push((id, scalar));
+        }
+        Ok(rel.compute(shared))
+    }
+}
+
+fn add_sequences(scalar: &Scalar, names: &mut Vec<Arc<ObjectName>>) {
+    if let Kind::NextValue(name) = &scalar.kind {
+        names.push(name.clone());
+    }
+    scalar.for_each_child(&mut |child| add_sequences(child, names));
+}
+
+fn replace_sequence(scalar: &mut Scalar, names: &[Arc<ObjectName>], column: &Scalar) {
+    match &scalar.kind {
+        Kind::NextValue(name) if names.contains(name) => *scalar = column.clone(),
+        _ => scalar.for_each_child_mut(&mut |child| replace_sequence(child, names, column)),
     }
 }

@@ -543,6 +543,10 @@ impl Binder<'_> {
                 calls,
             };
         }
+        let items_of = items.iter_mut().map(|item| &mut item.scalar);
+        let values_of = assignments.iter_mut().map(|a| &mut a.value);
+        let mut lists: Vec<&mut Scalar> = items_of.chain(values_of).collect();
+        rel = self.share_next_values(rel, &mut lists)?;
         self.finish_select(select, tail, rel, items, order, assignments)
     }
 

@@ -267,8 +267,8 @@ impl Host for Watch<'_> {
     fn set_last_identity(&self, value: i128) {
         self.inner.set_last_identity(value);
     }
-    fn sequence_type(&self, name: &ObjectName) -> Result<DataType> {
-        self.inner.sequence_type(name)
+    fn sequence(&self, name: &ObjectName) -> Result<(TypeKey, DataType)> {
+        self.inner.sequence(name)
     }
     fn next_sequence_value(&self, name: &ObjectName) -> Result<Value> {
         self.inner.next_sequence_value(name)

@@ -270,10 +270,10 @@ impl Host for Execution<'_> {
         self.top_mut(|frame| frame.scope_identity = Some(value));
     }
 
-    fn sequence_type(&self, name: &ObjectName) -> Result<DataType> {
-        let (_, object) = self.sequence_named(name)?;
+    fn sequence(&self, name: &ObjectName) -> Result<(TypeKey, DataType)> {
+        let (database, object) = self.sequence_named(name)?;
         match &object.kind {
-            ObjectKind::Sequence(sequence) => Ok(sequence.data_type),
+            ObjectKind::Sequence(sequence) => Ok(((database, object.id), sequence.data_type)),
             _ => Err(messages::error(11726, &[&name.dotted()])),
         }
     }
