@@ -10,7 +10,7 @@ use super::objects::module_of;
 use super::source::{Source, sorted_objects};
 use crate::error::Result;
 use daruma_catalog::{DatabaseCatalog, Object, ObjectKind, SCHEMA_DBO, name_key};
-use daruma_syntax::ast::ObjectName;
+use daruma_syntax::ast::{Ident, ObjectName};
 use daruma_syntax::{ParseOptions, named_objects};
 use std::collections::HashSet;
 
@@ -31,8 +31,7 @@ fn expressions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for object in sorted_objects(&catalog) {
         let bound = module_of(&object).is_some_and(|m| m.schema_bound);
         for Reference { name, id } in references(&catalog, &object) {
-            let part =
-                |part: &Option<daruma_syntax::ast::Ident>| part.as_ref().map(|p| p.text.clone());
+            let part = |part: &Option<Ident>| part.as_ref().map(|p| p.text.clone());
             rows.add()
                 .set("referencing_id", object.id)
                 .set("is_schema_bound_reference", bound)
@@ -91,7 +90,7 @@ fn references(catalog: &DatabaseCatalog, object: &Object) -> Vec<Reference> {
         _ => 1,
     };
     let mut found: Vec<Reference> = Vec::new();
-    let mut known: HashSet<(Option<i32>, String)> = HashSet::new();
+    let mut known = HashSet::new();
     for name in named_objects(&module.definition, &options)
         .into_iter()
         .skip(own)
@@ -101,10 +100,7 @@ fn references(catalog: &DatabaseCatalog, object: &Object) -> Vec<Reference> {
         if !is_told || id == Some(object.id) {
             continue;
         }
-        let unknown_name = match id {
-            Some(_) => String::new(),
-            None => name_key(&name.dotted()),
-        };
+        let unknown_name = id.is_none().then(|| parts(&name));
         if known.insert((id, unknown_name)) {
             found.push(Reference { name, id });
         }
@@ -112,9 +108,17 @@ fn references(catalog: &DatabaseCatalog, object: &Object) -> Vec<Reference> {
     found
 }
 
+/// The parts of a name as they are compared.
+fn parts(name: &ObjectName) -> [Option<String>; 4] {
+    let outer = [&name.server, &name.database, &name.schema];
+    let key = |part: &Option<Ident>| part.as_ref().map(|p| name_key(&p.text));
+    let [server, database, schema] = outer.map(key);
+    [server, database, schema, Some(name_key(&name.name.text))]
+}
+
 /// Several parts, and not of the system.
 fn is_elsewhere(name: &ObjectName) -> bool {
-    let of_system = |s: &daruma_syntax::ast::Ident| s.is("sys") || s.is("INFORMATION_SCHEMA");
+    let of_system = |s: &Ident| s.is("sys") || s.is("INFORMATION_SCHEMA");
     let schema = name.schema.as_ref();
     (schema.is_some() || name.database.is_some()) && !schema.is_some_and(of_system)
 }
