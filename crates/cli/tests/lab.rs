@@ -148,15 +148,44 @@ fn replication_ships_all_rows_compressed_as_each_variant_says() {
     );
 }
 
+/// Two nodes: the article by both kinds of rules, the losses of Microsoft's table, and a share that goes. Nothing is missed.
 #[test]
-fn replication_takes_no_server_of_others() {
-    let output = Command::new(env!("CARGO_BIN_EXE_daruma"))
-        .args(["lab", "replication", "-S", "127.0.0.1,1", "-P", "x"])
-        .output()
-        .expect("the program runs");
-    assert_eq!(output.status.code(), Some(1));
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("two servers of its own"), "{text}");
+fn quorum_is_lost_where_it_is_published_to_be() {
+    let as_told = ["quorum", "--windows-rules", "--article-only"];
+    for (arguments, differs) in [(&["quorum", "--nodes", "2"][..], 5), (&as_told, 3)] {
+        let out = tempfile::tempdir().expect("a folder");
+        let (output, results) = lab(arguments, &out.path().join("q"));
+        let steps = results["data"]["article"].as_array().expect("steps");
+        let verdicts: Vec<&str> = steps
+            .iter()
+            .map(|step| step["verdict"].as_str().expect("a verdict"))
+            .collect();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let known = verdicts.iter().filter(|v| **v == "differs").count();
+        assert!(!verdicts.contains(&"missed"), "{text}");
+        assert_eq!((verdicts.len(), known), (6, differs), "{text}");
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        assert!(text.contains("WitnessDynamicWeight"), "{text}");
+        if differs == 5 {
+            let rows = results["data"]["losses"].as_array().expect("rows");
+            let row = |n: usize| rows[n]["observed"].clone();
+            assert_eq!(row(0), serde_json::json!(["50/50", "no", "no"]));
+            assert_eq!(row(1), serde_json::json!(["yes", "no", "no"]));
+        }
+    }
+}
+
+#[test]
+fn experiments_with_servers_of_their_own_take_none_of_others() {
+    for experiment in ["replication", "quorum"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_daruma"))
+            .args(["lab", experiment, "-S", "127.0.0.1,1", "-P", "x"])
+            .output()
+            .expect("the program runs");
+        assert_eq!(output.status.code(), Some(1));
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains("servers of its own"), "{text}");
+    }
 }
 
 /// Ended with the test.

@@ -8,7 +8,8 @@
 //! | [`report`] | what an experiment found, as text, page and JSON |
 //! | [`server`] | a private server that may be killed |
 //!
-//! Invariant: nothing here knows the server's inside; everything speaks TDS, so it measures any server.
+//! Invariant: nothing here knows the server's inside; what speaks TDS measures any server, and clusters are told by the program's own
+//! commands.
 
 pub mod experiment;
 pub mod figures;

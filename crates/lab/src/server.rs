@@ -11,9 +11,11 @@ use daruma_tds::login::Secret;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -251,6 +253,21 @@ fn follow(child: &mut Child, mut log: File) -> Receiver<String> {
         });
     }
     receiver
+}
+
+/// A port that nobody listens on, below those that the system gives to connections: whoever listens there comes back to it after a restart.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    const FIRST: u16 = 12_000;
+    const COUNT: u16 = 16_000;
+    let start = std::process::id() as u16;
+    loop {
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = FIRST + start.wrapping_mul(61).wrapping_add(next) % COUNT;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// The port in `ready 127.0.0.1:40123 ...`.

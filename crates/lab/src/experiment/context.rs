@@ -72,7 +72,7 @@ pub enum LabError {
     #[error("database {name} did not come back within an hour: {reason}")]
     StaysClosed { name: String, reason: String },
     #[error(
-        "this experiment runs on two servers of its own, which it restarts, kills and sets relays between: leave out -S, and unset \
+        "this experiment runs on servers of its own, which it restarts, kills and sets relays between: leave out -S, and unset \
          SQLCMDSERVER or say --private"
     )]
     OwnServersOnly,

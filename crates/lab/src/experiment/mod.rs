@@ -7,6 +7,7 @@
 //! | [`crash`] | the server killed under load, compared with the clients' journals |
 //! | [`durability`] | a purge with delayed durability (article of the SentryOne Team Blog, 2017) |
 //! | [`isolation`] | anomalies of concurrent transactions at each isolation level |
+//! | [`quorum`] | which losses a cluster survives (Dynamic Quorum and Dynamic Witness in Windows 2012 R2, 2017) |
 //! | [`ratios`] | on / off ratios of accelerated recovery in one run |
 //! | [`replication`] | synchronous commit and compression of the log stream (The Curious Case of Compression, 2017) |
 //! | [`recovery`] | recovery and rollback of large transactions (article of careyson, 2024) |
@@ -26,6 +27,7 @@ pub mod durability;
 pub mod isolation;
 mod machine;
 mod probe;
+pub mod quorum;
 mod random;
 pub mod ratios;
 pub mod recovery;
@@ -64,6 +66,8 @@ pub enum Experiment {
     Ratios(Box<ratios::RatiosArgs>),
     /// Two servers: what synchronous commit costs over four links, compressed and not; seeding, readers, failovers
     Replication(Box<replication::ReplicationArgs>),
+    /// Clusters of two to five servers: votes after each loss, and which losses are survived, with and without a witness
+    Quorum(Box<quorum::QuorumArgs>),
 }
 
 const EXAMPLES: &str = "\
@@ -110,6 +114,7 @@ pub fn run(args: &LabArgs) -> ExitCode {
         Experiment::Backup(args) => backup::run(args),
         Experiment::Ratios(args) => ratios::run(args),
         Experiment::Replication(args) => replication::run(args),
+        Experiment::Quorum(args) => quorum::run(args),
     };
     match done {
         Ok(ending) => ending.into(),

@@ -8,13 +8,11 @@ use super::relay::{Model, Relay};
 use super::{Link, Variant};
 use crate::experiment::{Lab, LabError};
 use crate::figures::{counted, grouped};
-use crate::server::{PrivateServer, ServerSpec};
+use crate::server::{PrivateServer, ServerSpec, free_port};
 use crate::sql::{Ask, connect_to, quoted};
 use daruma_client::client::{Client, ClientError, Options};
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -413,21 +411,6 @@ fn believe(client: &mut Client, certificate: &str) -> Result<(), ClientError> {
         "CREATE CERTIFICATE lab_peer FROM BINARY = {certificate}; CREATE LOGIN lab_peer FROM CERTIFICATE lab_peer; \
          GRANT CONNECT ON ENDPOINT::lab_endpoint TO lab_peer"
     ))
-}
-
-/// A port that nobody listens on, below those that the system gives to connections: an endpoint comes back to it after a restart.
-fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    const FIRST: u16 = 12_000;
-    const COUNT: u16 = 16_000;
-    let start = std::process::id() as u16;
-    loop {
-        let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = FIRST + start.wrapping_mul(61).wrapping_add(next) % COUNT;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
 }
 
 /// The article's three tables, digits to count with, and the procedures: one fills the source with text as people write it, one
