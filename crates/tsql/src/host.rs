@@ -4,6 +4,7 @@
 
 use crate::error::{Result, SqlError};
 use crate::executor::SharedRows;
+use crate::executor::xml::XmlNodes;
 use crate::instance::Batch;
 use crate::messages;
 use crate::sink::OutputColumn;
@@ -173,6 +174,10 @@ pub trait VirtualTable: Send + Sync {
     ) -> Result<LazyRows> {
         let rows = self.rows(host, database, arguments)?;
         Ok(Box::new(rows.into_iter().map(Ok)))
+    }
+    /// Are its rows nodes of a document? The documents of a statement are kept by its execution.
+    fn nodes(&self) -> Option<&XmlNodes> {
+        None
     }
     /// The rows, where they were gathered before the statement: it reads them from there.
     fn gathered(&self) -> Option<&Arc<SharedRows>> {

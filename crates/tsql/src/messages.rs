@@ -2386,6 +2386,11 @@ const MESSAGES: &[Message] = &[
         "Parent tag ID %d is not among the open tags. FOR XML EXPLICIT requires parent tags to be opened first. Check the ordering of the result set.",
     ),
     m(
+        6841,
+        16,
+        "FOR XML could not serialize the data for node '%.*ls' because it contains a character (%ls) which is not allowed in XML. To retrieve this data using FOR XML, convert it to binary, varbinary or image data type and use the BINARY BASE64 directive.",
+    ),
+    m(
         6850,
         16,
         "%ls name '%ls' contains an invalid XML identifier as required by FOR XML; '%ls'(%ls) is the first character at fault.",

@@ -186,6 +186,10 @@ const TEMPLATES: &[(i32, &str)] = &[
         6833,
         "Parent tag ID {} is not among the open tags. FOR XML EXPLICIT requires parent tags to be opened first. Check the ordering of the result set.",
     ),
+    (
+        6841,
+        "FOR XML could not serialize the data for node '{}' because it contains a character ({}) which is not allowed in XML. To retrieve this data using FOR XML, convert it to binary, varbinary or image data type and use the BINARY BASE64 directive.",
+    ),
     (7116, "Offset {} is not in the range of available LOB data."),
     (
         7119,

@@ -11,6 +11,7 @@
 use crate::{LARGE_BYTES_MAX, ValueError};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
 
 /// Elements within elements: error 6335.
 pub const DEPTH_MAX: usize = 128;
@@ -44,10 +45,25 @@ pub(crate) fn normal_form(
     is_unicode: bool,
     keeps_blanks: bool,
 ) -> Result<String, ValueError> {
+    written(text, is_unicode, keeps_blanks, true)
+}
+
+/// A normal form with blanks as they are: without an element that keeps them, they are lost where the text is read again.
+pub(crate) fn with_plain_blanks(normal: &str) -> Result<String, ValueError> {
+    written(normal, true, true, false)
+}
+
+fn written(
+    text: &str,
+    is_unicode: bool,
+    keeps_blanks: bool,
+    guards_blanks: bool,
+) -> Result<String, ValueError> {
     let mut writer = Writer {
         out: String::with_capacity(text.len()),
         open: Vec::new(),
         is_start_open: false,
+        guards_blanks,
     };
     read(text, is_unicode, keeps_blanks, &mut writer)?;
     writer.go_on()?;
@@ -68,6 +84,7 @@ pub fn read(
         open: Vec::new(),
         prefixes: Vec::new(),
         declared: HashMap::new(),
+        namespaces: HashMap::new(),
         pending: String::new(),
         is_pending_kept: false,
         keeps_blanks,
@@ -90,6 +107,8 @@ struct Writer {
     open: Vec<String>,
     /// The start tag is not ended yet: its element may turn out to be empty.
     is_start_open: bool,
+    /// Text of blanks alone is written so that it is read again.
+    guards_blanks: bool,
 }
 
 impl Writer {
@@ -137,7 +156,10 @@ impl Events for Writer {
 
     fn text(&mut self, text: &str) -> Result<(), ValueError> {
         self.go_on()?;
-        escape_text(text, &mut self.out);
+        match self.guards_blanks {
+            true => escape_text(text, &mut self.out),
+            false => escape_gap(text, &mut self.out),
+        }
         Ok(())
     }
 
@@ -170,8 +192,42 @@ pub fn declared(name: &str) -> Option<&str> {
     }
 }
 
-/// Text with the characters of markup replaced.
+/// Text with the characters of markup replaced. Of blanks alone the last is a character's number: readers take such text for
+/// a gap between elements otherwise.
 pub fn escape_text(text: &str, out: &mut String) {
+    let last = text.chars().next_back().filter(|_| is_blank_text(text));
+    let whole = text.len() - last.map_or(0, char::len_utf8);
+    escape_gap(text.get(..whole).unwrap_or_default(), out);
+    if let Some(blank) = last {
+        let _ = write!(out, "&#x{:02X};", blank as u32);
+    }
+}
+
+/// Text as [`escape_text`] writes it, and what no document may have as the numbers of its characters.
+pub fn escape_any_text(text: &str, out: &mut String) {
+    match text.contains(|c| !is_allowed(c)) {
+        true => escape_between(text, escape_gap, out),
+        false => escape_text(text, out),
+    }
+}
+
+/// The same for a value between double quotes.
+pub fn escape_any_attribute(text: &str, out: &mut String) {
+    escape_between(text, escape_attribute, out);
+}
+
+fn escape_between(text: &str, escape: fn(&str, &mut String), out: &mut String) {
+    let mut from = 0;
+    for (at, c) in text.char_indices().filter(|(_, c)| !is_allowed(*c)) {
+        escape(text.get(from..at).unwrap_or_default(), out);
+        let _ = write!(out, "&#x{:02X};", c as u32);
+        from = at + c.len_utf8();
+    }
+    escape(text.get(from..).unwrap_or_default(), out);
+}
+
+/// As [`escape_text`], but blanks alone stay as they are.
+fn escape_gap(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {
             '&' => out.push_str("&amp;"),
@@ -213,9 +269,11 @@ struct Reader<'t, 'e> {
     line: usize,
     character: usize,
     open: Vec<Open<'t>>,
-    /// Prefixes in the order of their declarations, and how often each is declared.
+    /// Prefixes in the order of their declarations, and the numbers of each one's namespaces, innermost last.
     prefixes: Vec<&'t str>,
-    declared: HashMap<&'t str, usize>,
+    declared: HashMap<&'t str, Vec<usize>>,
+    /// Namespaces by their numbers: each is looked at as a text only where it is declared.
+    namespaces: HashMap<String, usize>,
     /// Text since the last markup.
     pending: String,
     /// It has more than blanks that are written as such.
@@ -412,6 +470,9 @@ impl<'t> Reader<'t, '_> {
         if names.copied().any(|n| unknown(&n)) {
             return Err(self.error(9459));
         }
+        if self.repeats_a_name(&attributes) {
+            return Err(self.error(9437));
+        }
         self.tell_text()?;
         self.events.start(name, &attributes)?;
         if is_empty {
@@ -434,14 +495,25 @@ impl<'t> Reader<'t, '_> {
         Ok(())
     }
 
+    /// Do two attributes have one name by different prefixes?
+    fn repeats_a_name(&self, attributes: &[Attribute<'_>]) -> bool {
+        let mut known = HashSet::new();
+        let mut qualified = attributes.iter().filter_map(|attribute| {
+            let (prefix, local) = attribute.name.split_once(':')?;
+            let namespace = self.declared.get(prefix)?.last()?;
+            Some((*namespace, local))
+        });
+        !qualified.all(|name| known.insert(name))
+    }
+
     /// Takes back declarations down to so many.
     fn forget_prefixes(&mut self, left: usize) {
         while self.prefixes.len() > left
             && let Some(prefix) = self.prefixes.pop()
         {
-            match self.declared.get_mut(prefix) {
-                Some(times) if *times > 1 => *times -= 1,
-                _ => {
+            if let Some(meanings) = self.declared.get_mut(prefix) {
+                meanings.pop();
+                if meanings.is_empty() {
                     self.declared.remove(prefix);
                 }
             }
@@ -479,7 +551,9 @@ impl<'t> Reader<'t, '_> {
         self.next();
         if let Some(prefix) = name.strip_prefix("xmlns:") {
             self.prefixes.push(prefix);
-            *self.declared.entry(prefix).or_default() += 1;
+            let number = self.namespaces.len();
+            let number = *self.namespaces.entry(value.clone()).or_insert(number);
+            self.declared.entry(prefix).or_default().push(number);
         }
         let value = Cow::Owned(value);
         Ok(Attribute { name, value })
@@ -579,7 +653,7 @@ pub fn predefined(name: &str) -> Option<char> {
 }
 
 /// Line ends of all kinds are one.
-fn with_line_ends(text: &str) -> Cow<'_, str> {
+pub fn with_line_ends(text: &str) -> Cow<'_, str> {
     match text.contains('\r') {
         true => Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n")),
         false => Cow::Borrowed(text),
@@ -588,6 +662,11 @@ fn with_line_ends(text: &str) -> Cow<'_, str> {
 
 fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r')
+}
+
+/// Is it nothing but blanks?
+pub fn is_blank_text(text: &str) -> bool {
+    text.chars().all(is_blank)
 }
 
 /// May a document hold the character?
@@ -625,6 +704,8 @@ mod tests {
             "<a><![CDATA[<b>]]></a><?go on?>",
             "<a xml:lang='de'>é</a >",
             "<a xmlns:p='u'><p:b xmlns:p='v'><p:c/></p:b><p:d/></a>",
+            "<a xmlns:p='u' xmlns:q='u'><b xmlns:q='v' p:x='' q:x='' x=''/></a>",
+            "<a xmlns='u' xmlns:p='u' p:x='' x=''/>",
         ] {
             assert_eq!(number(text), 0, "{text}");
         }
@@ -638,9 +719,16 @@ mod tests {
             ("<a> x </a>", "<a> x </a>"),
             (
                 "<a xml:space='preserve'> <b> </b></a>",
-                "<a xml:space=\"preserve\"> <b> </b></a>",
+                "<a xml:space=\"preserve\">&#x20;<b>&#x20;</b></a>",
             ),
-            ("<a>&#x20;</a>", "<a> </a>"),
+            ("<a>&#x20;</a>", "<a>&#x20;</a>"),
+            ("<a>&#x20;\n</a>", "<a> &#x0A;</a>"),
+            ("<a><![CDATA[ ]]><b/>&#9;</a>", "<a>&#x20;<b/>&#x09;</a>"),
+            ("<a>&#xD;</a>", "<a>&#x0D;</a>"),
+            (
+                "<a b='&#xD;&#x9; '>1&#xD;2</a>",
+                "<a b=\"&#x0D;&#x09; \">1&#x0D;2</a>",
+            ),
             ("<a><![CDATA[<b>&]]></a>", "<a>&lt;b&gt;&amp;</a>"),
             ("<a b='x\"y' xmlns='u'/>", "<a xmlns=\"u\" b=\"x&quot;y\"/>"),
             ("<a b='1\n2\t&#10;'/>", "<a b=\"1 2 &#x0A;\"/>"),
@@ -650,11 +738,14 @@ mod tests {
         ] {
             let normal = normal_form(text, true, false);
             assert_eq!(normal.as_deref(), Ok(wanted), "{text}");
-            assert_eq!(normal_form(wanted, true, true).as_deref(), Ok(wanted));
+            for keeps_blanks in [true, false] {
+                let again = normal_form(wanted, true, keeps_blanks);
+                assert_eq!(again.as_deref(), Ok(wanted));
+            }
         }
         assert_eq!(
             normal_form("<a> <b/></a>", true, true).as_deref(),
-            Ok("<a> <b/></a>")
+            Ok("<a>&#x20;<b/></a>")
         );
     }
 
@@ -669,6 +760,8 @@ mod tests {
             ("<a b=c/>", 9413),
             ("<a b='<'/>", 9415),
             ("<a b='1' b='2'/>", 9437),
+            ("<r xmlns:a='u' xmlns:b='u' a:x='1' b:x='2'/>", 9437),
+            ("<r xmlns:a='u'><s xmlns:b='u' a:x='1' b:x='2'/></r>", 9437),
             ("<a b='1'c='2'/>", 9410),
             ("<1/>", 9455),
             ("a & b", 9421),

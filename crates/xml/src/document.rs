@@ -82,6 +82,14 @@ impl Document {
         }
     }
 
+    /// Memory that it takes, about.
+    pub fn bytes(&self) -> usize {
+        let of_name = |n: &Name| n.prefix.len() + n.namespace.len() + n.local.len();
+        let names: usize = self.names.iter().map(of_name).sum();
+        let tables = size_of_val(&self.nodes[..]) + size_of_val(&self.names[..]);
+        tables + names + self.text.len()
+    }
+
     fn node(&self, id: NodeId) -> &Node {
         // Out of range means the document itself: references of another text lead nowhere else.
         self.nodes.get(id as usize).unwrap_or(&self.nodes[0])

@@ -312,7 +312,8 @@ impl<'a> Run<'a> {
             };
             items.append(&mut self.eval(right, &inner)?);
         }
-        if size > 1 {
+        // A step from one node gives its nodes in order.
+        if size > 1 || !matches!(right, Expr::Step { .. }) {
             in_order(&mut items);
         }
         Ok(items)

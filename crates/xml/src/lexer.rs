@@ -4,7 +4,7 @@
 use crate::atom::Atom;
 use crate::{Result, error};
 use daruma_value::Decimal;
-use daruma_value::xml::{is_name, predefined, starts_name};
+use daruma_value::xml::{is_allowed, is_name, predefined, starts_name};
 
 /// A place in the text.
 #[derive(Clone, Debug)]
@@ -241,12 +241,15 @@ impl<'t> Scanner<'t> {
         };
         let found = match inside.strip_prefix('#') {
             Some(number) => {
-                let code = match number.strip_prefix('x') {
-                    Some(hexadecimal) => u32::from_str_radix(hexadecimal, 16),
-                    None => number.parse(),
+                let (digits, radix) = match number.strip_prefix('x') {
+                    Some(hexadecimal) => (hexadecimal, 16),
+                    None => (number, 10),
                 };
-                let found = code.ok().and_then(char::from_u32);
-                match found.filter(|c| matches!(c, '\t' | '\n' | '\r') || *c >= ' ') {
+                // Numbers of Rust may have a sign.
+                let is_number = digits.chars().all(|c| c.is_digit(radix));
+                let code = u32::from_str_radix(digits, radix);
+                let found = code.ok().filter(|_| is_number).and_then(char::from_u32);
+                match found.filter(|c| is_allowed(*c)) {
                     Some(c) => c,
                     None => return error(2285, &[]),
                 }

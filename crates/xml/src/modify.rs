@@ -97,7 +97,7 @@ pub(crate) fn apply(change: &Change, run: &Run<'_>, meter: &dyn Meter) -> Result
     }
     let mut writer = Writer::new(meter);
     writer.changed(&run.document(0), ROOT, Some(&edits))?;
-    Ok(writer.out)
+    writer.finish()
 }
 
 /// The node of the document that an expression names.

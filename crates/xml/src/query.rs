@@ -8,7 +8,7 @@ use crate::infer::Checker;
 use crate::parse::Parser;
 use crate::write::Writer;
 use crate::{Error, Meter, QUERY_BYTES_MAX, Result, error, modify};
-use daruma_value::xml::is_allowed;
+use daruma_value::xml::{is_allowed, with_line_ends};
 
 /// The method that a query is the argument of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +98,8 @@ impl Query {
         if let Some(c) = text.chars().find(|c| !is_allowed(*c)) {
             return error(2333, &[&format!("{:02x}", c as u32)]);
         }
-        let mut parser = Parser::new(text, namespaces);
+        let text = with_line_ends(text);
+        let mut parser = Parser::new(&text, namespaces);
         let body = match method {
             Method::Modify => Body::Change(parser.change()?),
             _ => Body::Expr(parser.query()?),
@@ -184,7 +185,7 @@ impl Query {
             }
             is_after_atom = matches!(item, Item::Atom(_));
         }
-        Ok(writer.out)
+        writer.finish()
     }
 
     /// The nodes of the document that it gives.

@@ -201,6 +201,10 @@ fn what_makes_no_sense_has_a_number() {
         ("<!x>", 2280),
         ("'&nope;'", 2282),
         ("'&#0;'", 2285),
+        ("'&#xFFFE;'", 2285),
+        ("'&#+65;'", 2285),
+        ("'&#x+41;'", 2285),
+        ("'&#;'", 2285),
         ("<?xml d?>", 2294),
         ("(: x", 2340),
         ("<a b='<'/>", 2350),
@@ -574,4 +578,54 @@ fn types_that_may_be_nothing_and_short_times() {
         number(run("<a/>", "<a>{attribute xmlns {\"u\"}}</a>")),
         2229
     );
+}
+
+#[test]
+fn blanks_that_were_meant_stay() {
+    let document = "<a b=\"&#x09;&#x0A;&#x0D;\">&#x20;<c>1&#x0D;2</c></a>";
+    assert_eq!(run(document, "/a").as_deref(), Ok(document));
+    assert_eq!(modified(document, "delete /a/d").as_deref(), Ok(document));
+    check("<a>{' '}</a>", "<a>&#x20;</a>");
+    check("<a>&#x20;</a>", "<a>&#x20;</a>");
+    check("' '", "&#x20;");
+    // The ends of lines of a query are one, however it was sent.
+    check("<a>1\r\n2\r3</a>", "<a>1\n2\n3</a>");
+    check("<a>&#xD;</a>", "<a>&#x0D;</a>");
+}
+
+#[test]
+fn a_path_gives_each_node_once_and_in_order() {
+    let document = "<r><a><c>1</c></a><b><c>2</c></b></r>";
+    for (text, wanted) in [
+        ("/r/(b, a)", "<a><c>1</c></a><b><c>2</c></b>"),
+        ("/r/(b/c, a/c, b/c)", "<c>1</c><c>2</c>"),
+        ("(//b, //a)/c", "<c>1</c><c>2</c>"),
+        ("(//a, //a)/c", "<c>1</c>"),
+        ("count(//c/../..)", "1"),
+        ("count(/r/(a, a))", "1"),
+    ] {
+        assert_eq!(run(document, text).as_deref(), Ok(wanted), "{text}");
+    }
+}
+
+/// A text that is told in one piece is looked at too.
+#[test]
+fn what_a_query_writes_has_a_bound_up_to_its_end() {
+    struct Small;
+    impl Meter for Small {
+        fn goes_on(&self, bytes: usize) -> bool {
+            bytes < 200_000
+        }
+    }
+    let document = format!("<a>{}</a>", "x".repeat(150_000));
+    let document = Document::parse(&document, &Free).expect("a document");
+    for text in ["/a/text()", "data(/a)", "<b>{/a/text()}</b>", "(/a, 1)"] {
+        let query = Query::parse(Method::Query, text, &[]).expect("a query");
+        assert!(query.query(&document, None, &[], &Small).is_ok(), "{text}");
+    }
+    for text in ["(data(/a), data(/a))", "(/a/text(), /a/text())"] {
+        let query = Query::parse(Method::Query, text, &[]).expect("a query");
+        let found = query.query(&document, None, &[], &Small);
+        assert_eq!(found, Err(Error::Stopped), "{text}");
+    }
 }

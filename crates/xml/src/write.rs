@@ -15,7 +15,7 @@ const LOOK_COMPARED: usize = 1 << 20;
 
 /// Writes nodes into one text.
 pub(crate) struct Writer<'m> {
-    pub out: String,
+    out: String,
     meter: &'m dyn Meter,
     looked_at: usize,
     /// Prefixes looked at since.
@@ -60,6 +60,10 @@ impl<'m> Writer<'m> {
         if self.out.len() < self.looked_at + LOOK_BYTES && self.compared < LOOK_COMPARED {
             return Ok(());
         }
+        self.check_bytes()
+    }
+
+    fn check_bytes(&mut self) -> Result<()> {
         self.compared = 0;
         self.looked_at = self.out.len();
         if self.out.len() > daruma_value::LARGE_BYTES_MAX {
@@ -69,6 +73,12 @@ impl<'m> Writer<'m> {
             true => Ok(()),
             false => Err(Error::Stopped),
         }
+    }
+
+    /// The whole text, when it may be that large.
+    pub fn finish(mut self) -> Result<String> {
+        self.check_bytes()?;
+        Ok(self.out)
     }
 
     /// A value that is no node; a blank tells it from another before it.

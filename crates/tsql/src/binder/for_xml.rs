@@ -13,7 +13,7 @@ use super::{Binder, types, unsupported};
 use crate::error::Result;
 use crate::messages;
 use daruma_syntax::ast::{ForXmlMode, Literal, OptionItem, OptionValue, XmlNamespace};
-use daruma_value::functions::XML_BASE64;
+use daruma_value::functions::{XML_ASIDE, XML_ATTRIBUTE, XML_BASE64, XML_TEXT};
 use daruma_value::types::BinaryOp;
 use daruma_value::{DataType, Value, xml};
 
@@ -25,10 +25,18 @@ const NIL_NAMESPACE: &str = " xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-insta
 #[derive(Default)]
 pub(super) struct Directives {
     root: Option<String>,
-    typed: bool,
     pub(super) elements: bool,
-    pub(super) nil: bool,
+    pub(super) how: How,
     base64: bool,
+}
+
+/// How values are shown.
+#[derive(Clone, Copy, Default)]
+pub(super) struct How {
+    /// XSINIL: elements say that there is no value.
+    pub nil: bool,
+    /// TYPE: only what a document may have.
+    pub typed: bool,
 }
 
 /// An element of each row.
@@ -106,7 +114,7 @@ impl Binder<'_> {
             check_name("Row tag", row)?;
         }
         self.check_binary(&bound.columns, mode, &directives)?;
-        let declared = self.declarations(directives.nil);
+        let declared = self.declarations(directives.how.nil);
         let (of_root, of_row) = match directives.root {
             Some(_) => (declared, String::new()),
             None => (String::new(), declared),
@@ -117,13 +125,15 @@ impl Binder<'_> {
         let columns = &bound.columns;
         let (rel, mut whole) = match mode {
             ForXmlMode::Auto => self.auto_rows(bound.rel, columns, &directives, &of_row, COLUMN)?,
-            ForXmlMode::Explicit => self.explicit_rows(bound.rel, columns, &of_row, COLUMN)?,
+            ForXmlMode::Explicit => {
+                self.explicit_rows(bound.rel, columns, directives.how, &of_row, COLUMN)?
+            }
             ForXmlMode::Path | ForXmlMode::Raw => {
                 let tree = match mode {
                     ForXmlMode::Path => path_tree(columns, row)?,
                     _ => raw_tree(columns, row, directives.elements)?,
                 };
-                let text = self.row(&tree, &of_row, directives.nil)?;
+                let text = self.row(&tree, &of_row, directives.how)?;
                 self.joined_rows(bound.rel, text, separator, COLUMN)?
             }
         };
@@ -132,7 +142,7 @@ impl Binder<'_> {
             let open = literal(&format!("<{root}{of_root}>"));
             whole = join(join(open, whole)?, literal(&format!("</{root}>")))?;
         }
-        let name = match directives.typed {
+        let name = match directives.how.typed {
             true => {
                 whole = types::make_convert(whole, DataType::Xml, true);
                 ""
@@ -215,45 +225,46 @@ impl Binder<'_> {
     }
 
     /// The text of a row: never NULL.
-    fn row(&mut self, tree: &Element, declared: &str, nil: bool) -> Result<Scalar> {
+    fn row(&mut self, tree: &Element, declared: &str, how: How) -> Result<Scalar> {
         if tree.name.is_empty() {
             if !tree.attributes.is_empty() {
                 return Err(messages::error(6864, &[]));
             }
-            return joined(self.content(&tree.content, declared, nil)?);
+            return joined(self.content(tree, declared, how)?);
         }
-        self.element(tree, declared, nil)
+        self.element(tree, declared, how)
     }
 
     /// `declared` stands in each of the elements.
     pub(super) fn content(
         &mut self,
-        content: &[Content],
+        element: &Element,
         declared: &str,
-        nil: bool,
+        how: How,
     ) -> Result<Vec<Scalar>> {
-        content
-            .iter()
+        let parts = element.content.iter();
+        parts
             .map(|part| match part {
-                Content::Text(id) => self.text_of(*id),
+                Content::Text(id) => self.text_of(*id, &element.name, how),
                 Content::Comment(id) => {
-                    let text = join(literal("<!--"), self.plain(*id)?)?;
+                    let text = join(literal("<!--"), self.aside(*id, "--")?)?;
                     join(text, literal("-->"))
                 }
                 Content::Instruction(target, id) => {
-                    let text = join(literal(&format!("<?{target} ")), self.plain(*id)?)?;
+                    let text = self.aside(*id, "?>")?;
+                    let text = join(literal(&format!("<?{target} ")), text)?;
                     join(text, literal("?>"))
                 }
-                Content::Element(element) => self.inner(element, declared, nil),
+                Content::Element(element) => self.inner(element, declared, how),
             })
             .collect()
     }
 
     /// An element within the row's: NULL when it has nothing to show.
-    fn inner(&mut self, element: &Element, declared: &str, nil: bool) -> Result<Scalar> {
-        let whole = self.element(element, declared, nil)?;
+    fn inner(&mut self, element: &Element, declared: &str, how: How) -> Result<Scalar> {
+        let whole = self.element(element, declared, how)?;
         let is_leaf = matches!(&element.content[..], [Content::Text(_)]);
-        let missing = match (nil, is_leaf && element.attributes.is_empty()) {
+        let missing = match (how.nil, is_leaf && element.attributes.is_empty()) {
             (false, _) => Scalar::null(DataType::NVARCHAR_MAX),
             (true, true) => literal(&format!("<{}{declared} xsi:nil=\"true\"/>", element.name)),
             // Its inner elements are there in any case.
@@ -264,19 +275,19 @@ impl Binder<'_> {
     }
 
     /// `<name a="1">..</name>`, or `<name a="1"/>` when it is empty.
-    fn element(&mut self, element: &Element, declared: &str, nil: bool) -> Result<Scalar> {
+    fn element(&mut self, element: &Element, declared: &str, how: How) -> Result<Scalar> {
         let name = &element.name;
         let mut open = literal(&format!("<{name}{declared}"));
         for (name, id) in &element.attributes {
-            open = join(open, self.shown_attribute(name, *id)?)?;
+            open = join(open, self.shown_attribute(name, *id, how)?)?;
         }
-        let parts = self.content(&element.content, "", nil)?;
+        let parts = self.content(element, "", how)?;
         if parts.is_empty() {
             return join(open, literal("/>"));
         }
         let close = literal(&format!("</{name}>"));
         let full = join(join(literal(">"), joined(parts)?)?, close)?;
-        let rest = match nil && element.has_elements() {
+        let rest = match how.nil && element.has_elements() {
             true => full,
             false => {
                 let columns: Vec<ColId> =
@@ -289,8 +300,9 @@ impl Binder<'_> {
     }
 
     /// ` name="value"`, nothing for NULL.
-    pub(super) fn shown_attribute(&mut self, name: &str, id: ColId) -> Result<Scalar> {
-        let value = self.attribute_of(id)?;
+    pub(super) fn shown_attribute(&mut self, name: &str, id: ColId, how: How) -> Result<Scalar> {
+        let value = self.plain(id)?;
+        let value = self.marked_up(XML_ATTRIBUTE, value, name, how)?;
         let shown = join(join(literal(&format!(" {name}=\"")), value)?, literal("\""))?;
         let absent = self.all_null(&[id]);
         Ok(either(absent, literal(""), shown))
@@ -302,36 +314,25 @@ impl Binder<'_> {
     }
 
     /// The value as text, with the characters of markup replaced; XML stays as it is.
-    fn text_of(&mut self, id: ColId) -> Result<Scalar> {
+    fn text_of(&mut self, id: ColId, node: &str, how: How) -> Result<Scalar> {
         let data_type = self.columns[id as usize].ty.data_type;
         let text = self.plain(id)?;
         let is_text = data_type.is_character() || data_type == DataType::Variant;
         match is_text && data_type != DataType::Xml {
-            true => self.replaced(
-                text,
-                &[
-                    ("&", "&amp;"),
-                    ("<", "&lt;"),
-                    (">", "&gt;"),
-                    ("\r", "&#x0D;"),
-                ],
-            ),
+            true => self.marked_up(XML_TEXT, text, node, how),
             false => Ok(text),
         }
     }
 
-    fn attribute_of(&mut self, id: ColId) -> Result<Scalar> {
+    fn marked_up(&mut self, function: &str, text: Scalar, node: &str, how: How) -> Result<Scalar> {
+        let is_typed = if how.typed { "1" } else { "0" };
+        self.call_by_name(function, vec![text, literal(node), literal(is_typed)])
+    }
+
+    /// The value of a comment or instruction, which `end` must not be in.
+    fn aside(&mut self, id: ColId, end: &str) -> Result<Scalar> {
         let text = self.plain(id)?;
-        let marks = [
-            ("&", "&amp;"),
-            ("<", "&lt;"),
-            (">", "&gt;"),
-            ("\"", "&quot;"),
-            ("\t", "&#x09;"),
-            ("\n", "&#x0A;"),
-            ("\r", "&#x0D;"),
-        ];
-        self.replaced(text, &marks)
+        self.call_by_name(XML_ASIDE, vec![text, literal(end)])
     }
 
     fn plain(&mut self, id: ColId) -> Result<Scalar> {
@@ -359,13 +360,6 @@ impl Binder<'_> {
         }
         Ok(text)
     }
-
-    fn replaced(&mut self, mut text: Scalar, marks: &[(&str, &str)]) -> Result<Scalar> {
-        for (from, to) in marks {
-            text = self.call_by_name("REPLACE", vec![text, literal(from), literal(to)])?;
-        }
-        Ok(text)
-    }
 }
 
 impl Directives {
@@ -382,9 +376,9 @@ impl Directives {
                         _ => "root".to_string(),
                     });
                 }
-                "TYPE" => read.typed = true,
+                "TYPE" => read.how.typed = true,
                 "ELEMENTS" | "ELEMENTS ABSENT" => read.elements = true,
-                "ELEMENTS XSINIL" => (read.elements, read.nil) = (true, true),
+                "ELEMENTS XSINIL" => (read.elements, read.how.nil) = (true, true),
                 "BINARY BASE64" => read.base64 = true,
                 other => return Err(unsupported(&format!("FOR XML with {other}"))),
             }

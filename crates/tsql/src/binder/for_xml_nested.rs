@@ -4,7 +4,9 @@
 //! rows with each other. AUTO: a level for each table, in the order in which the select list names them; what is computed
 //! belongs to the table named before. EXPLICIT: the names of the columns say it all, and the row says which tag it is.
 
-use super::for_xml::{Content, Directives, Element, check_name, encoded, join, joined, literal};
+use super::for_xml::{
+    Content, Directives, Element, How, check_name, encoded, join, joined, literal,
+};
 use super::query::OutColumn;
 use super::tree::*;
 use super::{Binder, compare, unsupported};
@@ -29,7 +31,7 @@ impl Binder<'_> {
         for (at, level) in levels.iter().enumerate() {
             let declared = if at == 0 { declared } else { "" };
             row = join(row, literal(&XML_LEVEL.to_string()))?;
-            row = join(row, self.level(level, declared, directives.nil)?)?;
+            row = join(row, self.level(level, declared, directives.how)?)?;
         }
         self.nested(rel, row, name, "0")
     }
@@ -75,29 +77,15 @@ impl Binder<'_> {
     }
 
     /// Name, attributes and content of an element.
-    fn level(&mut self, element: &Element, declared: &str, nil: bool) -> Result<Scalar> {
+    fn level(&mut self, element: &Element, declared: &str, how: How) -> Result<Scalar> {
         let mut text = literal(&format!("{}{XML_PART}{declared}", element.name));
         for (name, id) in &element.attributes {
-            let shown = self.shown_attribute(name, *id)?;
-            text = join(text, self.without_marks(shown)?)?;
+            let shown = self.shown_attribute(name, *id, how)?;
+            text = join(text, shown)?;
         }
-        let parts = self.content(&element.content, "", nil)?;
+        let parts = self.content(element, "", how)?;
         text = join(text, literal(&XML_PART.to_string()))?;
-        let content = joined(parts)?;
-        let content = self.without_marks(content)?;
-        join(text, content)
-    }
-
-    /// The marks in the place of values are written as characters' numbers.
-    fn without_marks(&mut self, text: Scalar) -> Result<Scalar> {
-        let marks = [XML_LEVEL, XML_ROW, XML_PART]
-            .map(|c| (c.to_string(), format!("&#x{:02X};", c as u32)));
-        // Where words are compared as people do, such characters count for nothing.
-        let mut text = self.collate(text, "Latin1_General_BIN2")?;
-        for (from, to) in &marks {
-            text = self.call_by_name("REPLACE", vec![text, literal(from), literal(to)])?;
-        }
-        Ok(text)
+        join(text, joined(parts)?)
     }
 
     fn nested(
@@ -119,6 +107,7 @@ impl Binder<'_> {
         &mut self,
         rel: Rel,
         columns: &[OutColumn],
+        how: How,
         declared: &str,
         name: &str,
     ) -> Result<(Rel, Scalar)> {
@@ -138,7 +127,7 @@ impl Binder<'_> {
             let declared = if at == 0 { declared } else { "" };
             let number = Scalar::constant(Value::Int(*number), DataType::Int);
             let is_it = compare(CompareOp::Equal, self.column(tag.id), number)?;
-            whens.push((is_it, self.level(element, declared, false)?));
+            whens.push((is_it, self.level(element, declared, how)?));
         }
         let text = super::expr::case_of(whens, Some(literal("")))?;
         let mut row = joined(vec![self.text_of_number(tag.id)])?;

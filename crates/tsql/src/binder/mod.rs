@@ -86,7 +86,7 @@ pub struct Binder<'a> {
     collation: Option<(DatabaseId, CollationId)>,
     windows: Vec<Vec<(ast::Ident, ast::Window)>>,
     /// WITH XMLNAMESPACES of the statement.
-    xml_namespaces: Vec<ast::XmlNamespace>,
+    pub(crate) xml_namespaces: Vec<ast::XmlNamespace>,
     next_work: u32,
     nesting: u32,
     query_depth: u32,

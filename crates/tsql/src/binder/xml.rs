@@ -2,8 +2,8 @@
 //!
 //! Theory: a query is a literal, so it is parsed and checked when the statement is bound. Variables and columns that it names
 //! become arguments of the call. A row of nodes() is a node of the document that nodes() was asked of: its column holds the
-//! node's place, and who uses the column is given the document beside it. Such a column therefore never leaves the query
-//! that has it, which is the product's rule too (493).
+//! number of the document and the node's place, and who uses the column is given the expression of the document beside it.
+//! Such a column therefore never leaves the query that has it, which is the product's rule too (493).
 
 use super::Binder;
 use super::scope::means_changed;
@@ -175,10 +175,7 @@ impl Binder<'_> {
             }
             Expr::Column(column) => {
                 let (table, at, id) = self.find_column(column)?;
-                // The old value of what is changed is nobody's to read by that.
-                if !means_changed(column) {
-                    self.note_read(table, at);
-                }
+                self.note_read(table, at);
                 let name = column.name.text.clone();
                 match self.node_document(id) {
                     Some(document) => {
@@ -223,6 +220,18 @@ impl Binder<'_> {
         let owner = format!("{}{}()", target.owner, method.name());
         let query = Query::parse(method, text, &namespaces).map_err(|e| told(e, &owner))?;
         let has_node = target.node.is_some();
+        // What may be something else by the time that a node is asked.
+        let changes = |s: &Scalar| {
+            matches!(
+                s.kind,
+                Kind::Variable(_)
+                    | Kind::Subquery(_)
+                    | Kind::UserFunction { .. }
+                    | Kind::System { .. }
+                    | Kind::NextValue(_)
+            )
+        };
+        let is_pinned = method == Method::Nodes && target.document.any(&changes);
         let mut args = vec![target.document];
         args.extend(target.node);
         let mut given = Vec::with_capacity(query.externals().len());
@@ -248,6 +257,7 @@ impl Binder<'_> {
             has_node,
             given,
             to,
+            is_pinned,
         };
         Ok((call, args))
     }

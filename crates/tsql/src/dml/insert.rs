@@ -91,6 +91,7 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
             check_values(rows, columns.len(), listed)?;
             let scope = Scope {
                 next_value_error: ast.top.as_ref().map(|_| LIMITED),
+                xml_namespaces: ast.with.xml_namespaces.clone(),
                 ..Scope::default()
             };
             prepare_values(rows, &writable, &columns, &scope, host)?
@@ -150,8 +151,12 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
         table: &table,
         exposed: view.as_ref().map_or(&[][..], |v| v.exposed()),
     };
+    let nothing = Scope {
+        xml_namespaces: ast.with.xml_namespaces.clone(),
+        ..Scope::default()
+    };
     let output = ast.output.as_ref();
-    let output = output.map(|o| OutputPlan::prepare(host, o, &changed, sides, &Scope::default()));
+    let output = output.map(|o| OutputPlan::prepare(host, o, &changed, sides, &nothing));
     let output = output.transpose()?;
     super::refuse_output_with_triggers(
         host,

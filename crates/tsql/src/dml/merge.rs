@@ -110,9 +110,6 @@ pub fn prepare(ast: &ast::Merge, host: &dyn Host) -> Result<MergePlan> {
         (false, true) => JoinKind::Left,
         (false, false) => JoinKind::Inner,
     };
-    if !ast.with.xml_namespaces.is_empty() {
-        return Err(errors::not_supported("WITH XMLNAMESPACES in MERGE"));
-    }
     let from = [TableSource::Join(Box::new(Join {
         kind,
         hint: None,
@@ -151,6 +148,7 @@ pub fn prepare(ast: &ast::Merge, host: &dyn Host) -> Result<MergePlan> {
     }
     both.tables.extend(sources.tables.iter().cloned());
     both.next_value_error = Some(MERGE_VALUE);
+    both.xml_namespaces.clone_from(&sources.xml_namespaces);
     sources.next_value_error = Some(MERGE_VALUE);
 
     let mut plan = MergePlan {

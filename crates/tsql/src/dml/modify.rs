@@ -399,6 +399,7 @@ fn row_scope(target: &TargetPlan, is_limited: bool) -> Scope {
     let mut scope = Scope {
         tables: vec![own],
         next_value_error: is_limited.then_some(LIMITED),
+        xml_namespaces: target.source_scope().xml_namespaces.clone(),
     };
     scope
         .tables

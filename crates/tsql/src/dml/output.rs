@@ -144,6 +144,7 @@ impl OutputPlan {
     ) -> Result<OutputPlan> {
         let mut scope = Scope {
             next_value_error: Some(CLAUSE),
+            xml_namespaces: sources.xml_namespaces.clone(),
             ..Scope::default()
         };
         if sides.inserted {

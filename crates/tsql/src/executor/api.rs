@@ -33,6 +33,8 @@ pub struct Scope {
     pub tables: Vec<ScopeTable>,
     /// Error of NEXT VALUE FOR in expressions over it; `None`: it may stand there.
     pub next_value_error: Option<i32>,
+    /// WITH XMLNAMESPACES of the statement that the expressions belong to.
+    pub xml_namespaces: Vec<ast::XmlNamespace>,
 }
 
 /// A table whose columns an expression may name, outside of any query: checks, defaults, computed columns.
@@ -741,6 +743,7 @@ fn prepare_scalar_by(
 ) -> Result<ScalarPlan> {
     let names = name_scope(&mut binder, scope)?;
     binder.next_value_error = binder.next_value_error.or(scope.next_value_error);
+    binder.xml_namespaces.clone_from(&scope.xml_namespaces);
     let mut scalar = binder.scalar_in(names, expr)?;
     refuse_aggregates(&scalar)?;
     let is_deterministic = scalar.is_deterministic();
@@ -787,6 +790,7 @@ fn prepare_condition_by(
 ) -> Result<ConditionPlan> {
     let names = name_scope(&mut binder, scope)?;
     binder.next_value_error = binder.next_value_error.or(scope.next_value_error);
+    binder.xml_namespaces.clone_from(&scope.xml_namespaces);
     let mut scalar = binder.condition_in(names, condition)?;
     refuse_aggregates(&scalar)?;
     let calls_functions = scalar.any(&|s| matches!(s.kind, Kind::UserFunction { .. }));
@@ -863,7 +867,10 @@ fn prepare_target_here(spec: &TargetSpec<'_>, host: &dyn Host) -> Result<Arc<Tar
     let mut ids = bound.columns.clone();
     ids.extend([bound.key, bound.stamp]);
     ids.extend(&bound.items);
-    let mut sources = Scope::default();
+    let mut sources = Scope {
+        xml_namespaces: spec.with.xml_namespaces.clone(),
+        ..Scope::default()
+    };
     if spec.source_columns {
         for entry in &bound.sources {
             let mut columns = Vec::with_capacity(entry.columns.len());

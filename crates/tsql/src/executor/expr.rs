@@ -230,13 +230,7 @@ impl Expr {
                 }
                 Ok(Value::Null)
             }
-            Expr::Call { function, args } => {
-                let args = args
-                    .iter()
-                    .map(|a| a.eval(row, cx))
-                    .collect::<Result<Vec<_>>>()?;
-                function.call(&args, cx)
-            }
+            Expr::Call { function, args } => function.eval(args, row, cx),
             Expr::System { name, args } => {
                 let args = args
                     .iter()

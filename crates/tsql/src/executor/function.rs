@@ -1,6 +1,7 @@
 //! Scalar functions at run time: the value room's, with the statement's clock and chance; and AT TIME ZONE.
 
 use super::context::Ctx;
+use super::expr::Expr;
 use super::xml::XmlMethod;
 use crate::error::{Result, SqlError};
 use crate::host::cancelled;
@@ -45,15 +46,21 @@ impl ScalarFunction {
         }
     }
 
-    /// The value for these arguments, already converted.
-    pub fn call(&self, args: &[Value], cx: &Ctx<'_>) -> Result<Value> {
+    /// The value for these arguments over a row. A method of `xml` asks for its document only where it must.
+    pub fn eval(&self, args: &[Expr], row: &[Value], cx: &Ctx<'_>) -> Result<Value> {
+        let values = || -> Result<Vec<Value>> { args.iter().map(|a| a.eval(row, cx)).collect() };
         match self {
+            ScalarFunction::Xml { method, collation } => method.eval(args, row, *collation, cx),
+            ScalarFunction::AtTimeZone { from, scale } => {
+                at_time_zone(&values()?, *from, *scale, cx)
+            }
             ScalarFunction::Value {
                 def,
                 types,
                 result,
                 collation,
             } => {
+                let args = values()?;
                 // Most functions of large values make values as large.
                 let _promise = cx.promise(args.iter().map(Value::outside_bytes).sum())?;
                 let (utc, zone_offset_minutes) = cx.host.now();
@@ -72,14 +79,12 @@ impl ScalarFunction {
                     },
                     host: &surroundings,
                 };
-                let value = def.eval(args, types, *result, &context);
+                let value = def.eval(&args, types, *result, &context);
                 if surroundings.is_stopped.get() {
                     cancelled(cx.host.cancel())?;
                 }
                 Ok(value?)
             }
-            ScalarFunction::AtTimeZone { from, scale } => at_time_zone(args, *from, *scale, cx),
-            ScalarFunction::Xml { method, collation } => method.call(args, *collation, cx),
         }
     }
 }

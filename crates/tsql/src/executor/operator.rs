@@ -181,6 +181,9 @@ struct FunctionOp {
 
 impl FunctionOp {
     fn call(&self, cx: &Ctx<'_>) -> Result<LazyRows> {
+        if let Some(nodes) = self.node.table.nodes() {
+            return nodes.of_document(&self.node.args, cx);
+        }
         let args = self.node.args.iter().map(|a| a.eval(&[], cx));
         let args = args.collect::<Result<Vec<_>>>()?;
         let (table, database) = (&self.node.table, self.node.database);

@@ -1,9 +1,10 @@
 //! Operators against each other: every way to run a query gives the same rows, in memory or on disk.
 
 use crate::dml::tests::{INT, TableBuilder, TestHost, varchar};
+use crate::executor::xml::parses;
 use crate::host::Host;
 use daruma_base::cancel::CancelReason;
-use daruma_value::Value;
+use daruma_value::{DataType, Value};
 
 /// Two tables with repeating and missing keys; `b` has an index on its key, `a` has none.
 fn host() -> TestHost {
@@ -601,4 +602,41 @@ fn deep_expressions_are_bound_and_run() {
         rows(&host, &format!("SELECT id FROM b WHERE {branches}")),
         vec![vec![Value::Int(3)]]
     );
+}
+
+/// One tree serves all the nodes of a document, however many rows have a part of it.
+#[test]
+fn a_document_is_read_once() {
+    let host = TestHost::new();
+    TableBuilder::new("o")
+        .column("id", INT, false)
+        .column("d", DataType::Xml, true)
+        .primary(&[0])
+        .create(&host);
+    let lines = "<line><part>1</part><part>2</part></line>".repeat(50);
+    for id in 0..3 {
+        let sql = format!("INSERT INTO o VALUES ({id}, '<order n=\"{id}\">{lines}</order>')");
+        host.ok(&sql);
+    }
+    parses::take();
+    let lines = "FROM o CROSS APPLY o.d.nodes('/order/line') AS l(n)";
+    let sql = format!(
+        "SELECT p.n.value('.', 'int'), l.n.value('../@n', 'int'), o.d.value('(/order/@n)[1]', 'int') {lines} CROSS APPLY \
+         l.n.nodes('part') AS p(n)"
+    );
+    assert_eq!(rows(&host, &sql).len(), 300);
+    assert_eq!(parses::take(), 3);
+    let sql = format!("SELECT COUNT(*) {lines} WHERE l.n.exist('part[. = 2]') = 1");
+    assert_eq!(rows(&host, &sql), vec![vec![Value::Int(150)]]);
+    assert_eq!(parses::take(), 3);
+    // More documents than are kept, and not in the order of their nodes.
+    for id in 3..200 {
+        host.ok(&format!(
+            "INSERT INTO o VALUES ({id}, '<order n=\"{id}\"><line/></order>')"
+        ));
+    }
+    let sql = "SELECT o.id, l.n.value('../@n', 'int') FROM o CROSS APPLY o.d.nodes('/order/line[1]') AS l(n) ORDER BY o.id % 7, o.id";
+    let found = rows(&host, sql);
+    assert_eq!(found.len(), 200);
+    assert!(found.iter().all(|row| row[0] == row[1]), "{found:?}");
 }

@@ -1,13 +1,19 @@
 //! Methods of the type `xml` at run time.
 //!
-//! Theory: the document is a text; its tree is made for the call and kept by the execution as long as calls ask for the same
-//! text. What the query gives is converted as CAST would do it, from the forms that XML has for dates, booleans and bytes.
+//! Theory: a document is a text; its tree is made once and kept by the execution under a number. What nodes() gives is that
+//! number with the place of the node, so a method of a node finds the tree without the text, whatever the variable holds by
+//! now that the text came from. Trees of texts that the row itself gives go when others need their place, and are made again;
+//! those of what may change, as a variable, stay as long as the execution.
+//! What the query gives is converted as CAST would do it, from the forms that XML has for dates, booleans and bytes.
 //!
-//! Invariant: a query asks the host now and then whether it may go on, and before it takes memory.
+//! Invariants
+//! 1. A query asks the host now and then whether it may go on, and before it takes memory.
+//! 2. A number means one document: it is never given again in an execution.
 
 use super::context::Ctx;
+use super::expr::Expr;
 use crate::error::{Result, SqlError};
-use crate::host::{Host, VirtualTable, cancelled};
+use crate::host::{Host, LazyRows, VirtualTable, cancelled};
 use crate::messages;
 use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
@@ -16,15 +22,20 @@ use daruma_value::json::base64;
 use daruma_value::xml::is_allowed;
 use daruma_value::{CollationId, DataType, Decimal, Len, Value, ValueError};
 use daruma_xml::{Atom, AtomType, Document, Error, Given, Meter, Method, Namespace, NodeId, Query};
-use std::cell::RefCell;
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 
-/// Rows between two looks at the memory.
-const LOOK_ROWS: usize = 256;
-/// Trees that an execution keeps: of the document that is asked, and of one beside it.
-const KEPT_TREES: usize = 2;
+/// Memory of trees that an execution keeps although they could be made again, with their texts.
+const KEPT_BYTES_MAX: usize = 16 << 20;
+/// And their number: a text is compared with all of them.
+const KEPT_MAX: usize = 64;
+/// So many of these stay, however large they are: of the document that is asked, and of one beside it.
+const KEPT_MIN: usize = 2;
+/// Bits of the place of a node; above them stands the number of its document.
+const PLACE_BITS: u32 = 32;
 
 /// A method with its query, parsed and checked.
 #[derive(Clone, Debug)]
@@ -41,11 +52,38 @@ pub struct XmlMethod {
     /// Types of what the query takes from SQL.
     pub given: Vec<DataType>,
     pub to: DataType,
+    /// Its rows are nodes of a document that nobody could give again.
+    pub is_pinned: bool,
+}
+
+/// Document, place of the node in it, and values from SQL.
+type Taken = (Known, Option<NodeId>, Vec<Given>);
+
+/// A node as a value: the number of its document, and its place there.
+#[derive(Clone, Copy)]
+struct NodeRef {
+    document: u32,
+    place: NodeId,
+}
+
+impl NodeRef {
+    fn from_i64(value: i64) -> Option<NodeRef> {
+        let value = u64::try_from(value).ok()?;
+        Some(NodeRef {
+            document: u32::try_from(value >> PLACE_BITS).ok()?,
+            place: u32::try_from(value & u64::from(u32::MAX)).ok()?,
+        })
+    }
+
+    fn to_value(self) -> Value {
+        let value = u64::from(self.document) << PLACE_BITS | u64::from(self.place);
+        Value::BigInt(i64::try_from(value).unwrap_or(i64::MAX))
+    }
 }
 
 impl PartialEq for XmlMethod {
     fn eq(&self, other: &XmlMethod) -> bool {
-        let own = |m: &XmlMethod| (m.query.method(), m.has_node, m.to);
+        let own = |m: &XmlMethod| (m.query.method(), m.has_node, m.to, m.is_pinned);
         own(self) == own(other)
             && self.text == other.text
             && self.namespaces == other.namespaces
@@ -55,19 +93,21 @@ impl PartialEq for XmlMethod {
 
 impl XmlMethod {
     /// The value for these arguments: document, node, and what the query takes. NULL of NULL, but modify's error 5302.
-    pub fn call(&self, args: &[Value], collation: CollationId, cx: &Ctx<'_>) -> Result<Value> {
-        let Some(Value::Str(text)) = args.first() else {
+    pub fn eval(
+        &self,
+        args: &[Expr],
+        row: &[Value],
+        collation: CollationId,
+        cx: &Ctx<'_>,
+    ) -> Result<Value> {
+        let Some((document, node, given)) = self.taken(args, row, cx)? else {
             return match self.query.method() {
                 Method::Modify => Err(messages::error(5302, &[&"modify()", &self.target])),
                 _ => Ok(Value::Null),
             };
         };
-        let Some((node, given)) = self.taken(args, cx.host)? else {
-            return Ok(Value::Null);
-        };
         let meter = HostMeter::new(cx.host);
-        let document = cx.documents.tree(text, &meter)?;
-        let (query, document) = (&self.query, &*document);
+        let (query, document) = (&self.query, &*document.tree);
         let told = |e| meter.told(e, &self.owner);
         match query.method() {
             Method::Value => {
@@ -89,28 +129,38 @@ impl XmlMethod {
         }
     }
 
-    /// Node and values for the query; `None`: there is no node.
-    fn taken(
-        &self,
-        args: &[Value],
-        host: &dyn Host,
-    ) -> Result<Option<(Option<NodeId>, Vec<Given>)>> {
-        let mut rest = args.iter().skip(1);
-        let node = match self.has_node {
-            false => None,
-            true => {
-                let place = rest.next().and_then(Value::as_i64);
-                let Some(node) = place.and_then(|n| NodeId::try_from(n).ok()) else {
-                    return Ok(None);
-                };
-                Some(node)
+    /// Document, node and values for the query; `None`: there is no document or no node.
+    fn taken(&self, args: &[Expr], row: &[Value], cx: &Ctx<'_>) -> Result<Option<Taken>> {
+        let mut args = args.iter();
+        let text = args.next();
+        let text = || text.map_or(Ok(Cow::Owned(Value::Null)), |text| text.get(row, cx));
+        let node = match (self.has_node, args.as_slice()) {
+            (true, [node, rest @ ..]) => {
+                args = rest.iter();
+                match node.eval(row, cx)?.as_i64().and_then(NodeRef::from_i64) {
+                    Some(node) => Some(node),
+                    None => return Ok(None),
+                }
             }
+            _ => None,
         };
-        let meter = HostMeter::new(host);
-        let given = rest
-            .zip(&self.given)
-            .map(|(value, of)| given(value, *of, &meter).map_err(|e| meter.told(e, &self.owner)));
-        Ok(Some((node, given.collect::<Result<_>>()?)))
+        let meter = HostMeter::new(cx.host);
+        let document = match node {
+            Some(node) => cx.documents.numbered(node.document, text, &meter)?,
+            None => match &*text()? {
+                Value::Str(text) => Some(cx.documents.of_text(text, self.is_pinned, &meter)?),
+                _ => None,
+            },
+        };
+        let Some(document) = document else {
+            return Ok(None);
+        };
+        let mut given = Vec::with_capacity(self.given.len());
+        for (arg, of) in args.zip(&self.given) {
+            let value = arg.get(row, cx)?;
+            given.push(given_of(&value, *of, &meter).map_err(|e| meter.told(e, &self.owner))?);
+        }
+        Ok(Some((document, node.map(|n| n.place), given)))
     }
 
     fn sql_value(&self, atom: &Atom, collation: CollationId, cx: &Ctx<'_>) -> Result<Value> {
@@ -177,7 +227,7 @@ pub fn atom_type(of: DataType) -> Option<AtomType> {
     })
 }
 
-fn given(value: &Value, of: DataType, meter: &HostMeter<'_>) -> daruma_xml::Result<Given> {
+fn given_of(value: &Value, of: DataType, meter: &HostMeter<'_>) -> daruma_xml::Result<Given> {
     if value.is_null() {
         return Ok(Given::Nothing);
     }
@@ -209,29 +259,112 @@ fn given(value: &Value, of: DataType, meter: &HostMeter<'_>) -> daruma_xml::Resu
     Ok(Given::Atom(atom.cast(wanted).unwrap_or(atom)))
 }
 
-/// Trees of texts, newest last.
+/// A document of an execution.
+#[derive(Clone)]
+struct Known {
+    number: u32,
+    tree: Rc<Document>,
+}
+
+struct Kept {
+    known: Known,
+    text: Rc<str>,
+    bytes: usize,
+    is_pinned: bool,
+}
+
+/// Documents of an execution, those used last at the end.
 #[derive(Default)]
-pub struct Documents(RefCell<Vec<(String, Rc<Document>)>>);
+pub struct Documents {
+    kept: RefCell<Vec<Kept>>,
+    last: Cell<u32>,
+}
 
 impl Documents {
-    fn tree(&self, text: &str, meter: &HostMeter<'_>) -> Result<Rc<Document>> {
-        let known = self
-            .0
-            .borrow()
-            .iter()
-            .find(|(known, _)| known == text)
-            .map(|(_, tree)| tree.clone());
-        if let Some(tree) = known {
-            return Ok(tree);
+    /// The document of a text.
+    fn of_text(&self, text: &str, is_pinned: bool, meter: &HostMeter<'_>) -> Result<Known> {
+        let found = self.used(|kept| *kept.text == *text);
+        if let Some(known) = found {
+            if is_pinned && let Some(last) = self.kept.borrow_mut().last_mut() {
+                last.is_pinned = true;
+            }
+            return Ok(known);
+        }
+        // Numbers that fit into a value with a place.
+        let number = self.last.get().saturating_add(1).min(i32::MAX as u32);
+        if number == self.last.get() {
+            return Err(messages::error(701, &[&"default"]));
+        }
+        self.last.set(number);
+        self.make(number, text, is_pinned, meter)
+    }
+
+    /// The document of a node, which is made again of its text if it is gone.
+    fn numbered<'a>(
+        &self,
+        number: u32,
+        text: impl FnOnce() -> Result<Cow<'a, Value>>,
+        meter: &HostMeter<'_>,
+    ) -> Result<Option<Known>> {
+        if let Some(known) = self.used(|kept| kept.known.number == number) {
+            return Ok(Some(known));
+        }
+        match &*text()? {
+            Value::Str(text) => self.make(number, text, false, meter).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn used(&self, is_it: impl Fn(&Kept) -> bool) -> Option<Known> {
+        let mut all = self.kept.borrow_mut();
+        let at = all.iter().rposition(is_it)?;
+        let found = all.remove(at);
+        let known = found.known.clone();
+        all.push(found);
+        Some(known)
+    }
+
+    fn make(
+        &self,
+        number: u32,
+        text: &str,
+        is_pinned: bool,
+        meter: &HostMeter<'_>,
+    ) -> Result<Known> {
+        #[cfg(test)]
+        parses::count();
+        if !meter.goes_on(text.len() * 2) {
+            return Err(meter.told(Error::Stopped, ""));
         }
         let tree = Document::parse(text, meter).map_err(|e| meter.told(e, ""))?;
-        let tree = Rc::new(tree);
-        let mut kept = self.0.borrow_mut();
-        if kept.len() >= KEPT_TREES {
-            kept.remove(0);
-        }
-        kept.push((text.to_string(), tree.clone()));
-        Ok(tree)
+        let known = Known {
+            number,
+            tree: Rc::new(tree),
+        };
+        let bytes = known.tree.bytes() + text.len();
+        self.make_room(bytes);
+        self.kept.borrow_mut().push(Kept {
+            known: known.clone(),
+            text: text.into(),
+            bytes,
+            is_pinned,
+        });
+        Ok(known)
+    }
+
+    /// Lets go of those that can be made again and were used longest ago.
+    fn make_room(&self, bytes: usize) {
+        let mut all = self.kept.borrow_mut();
+        let loose = all.iter().filter(|kept| !kept.is_pinned);
+        let (mut count, mut sum) = loose.fold((1, bytes), |(n, sum), k| (n + 1, sum + k.bytes));
+        all.retain(|kept| {
+            let is_much = sum > KEPT_BYTES_MAX && count > KEPT_MIN || count > KEPT_MAX;
+            let goes = is_much && !kept.is_pinned;
+            if goes {
+                (count, sum) = (count - 1, sum - kept.bytes);
+            }
+            !goes
+        });
     }
 }
 
@@ -327,27 +460,52 @@ impl VirtualTable for XmlNodes {
         self.arguments..=self.arguments
     }
 
-    fn rows(&self, host: &dyn Host, _: DatabaseId, arguments: &[Value]) -> Result<Vec<Vec<Value>>> {
-        let (Some(Value::Str(text)), Some((node, given))) =
-            (arguments.first(), self.method.taken(arguments, host)?)
-        else {
-            return Ok(Vec::new());
+    fn nodes(&self) -> Option<&XmlNodes> {
+        Some(self)
+    }
+
+    fn rows(&self, _: &dyn Host, _: DatabaseId, _: &[Value]) -> Result<Vec<Vec<Value>>> {
+        // Its rows mean something beside the documents of an execution only.
+        Ok(Vec::new())
+    }
+}
+
+impl XmlNodes {
+    /// The nodes for these arguments, which are those of the method.
+    pub fn of_document(&self, args: &[Expr], cx: &Ctx<'_>) -> Result<LazyRows> {
+        let Some((document, node, given)) = self.method.taken(args, &[], cx)? else {
+            return Ok(Box::new(std::iter::empty()));
         };
-        let meter = HostMeter::new(host);
+        let meter = HostMeter::new(cx.host);
         let told = |e| meter.told(e, &self.method.owner);
-        let document = Document::parse(text, &meter).map_err(told)?;
-        let nodes = self
-            .method
-            .query
-            .nodes(&document, node, &given, &meter)
-            .map_err(told)?;
-        let mut rows = Vec::new();
-        for node in nodes {
-            if rows.len() % LOOK_ROWS == 0 {
-                host.check_memory(LOOK_ROWS * size_of::<Value>())?;
-            }
-            rows.push(vec![Value::BigInt(i64::from(node))]);
-        }
-        Ok(rows)
+        let query = &self.method.query;
+        let nodes = query.nodes(&document.tree, node, &given, &meter);
+        let row = move |place| {
+            let node = NodeRef {
+                document: document.number,
+                place,
+            };
+            Ok(vec![node.to_value()])
+        };
+        Ok(Box::new(nodes.map_err(told)?.into_iter().map(row)))
+    }
+}
+
+/// How often this thread made a tree.
+#[cfg(test)]
+pub mod parses {
+    use std::cell::Cell;
+
+    thread_local! {
+        static COUNT: Cell<u64> = const { Cell::new(0) };
+    }
+
+    pub(super) fn count() {
+        COUNT.set(COUNT.get() + 1);
+    }
+
+    /// Since the last call.
+    pub fn take() -> u64 {
+        COUNT.replace(0)
     }
 }

@@ -59,7 +59,7 @@ pub fn convert(
     style: Option<i32>,
     context: &ConvertContext,
 ) -> Result<Value, ValueError> {
-    if is_final(value, from, to) {
+    if !wants_plain_blanks(from, style) && is_final(value, from, to) {
         return Ok(value.clone());
     }
     run(value, from, to, style, context, Fit::Cut)
@@ -73,7 +73,7 @@ pub fn convert_owned(
     style: Option<i32>,
     context: &ConvertContext,
 ) -> Result<Value, ValueError> {
-    if is_final(&value, from, to) {
+    if !wants_plain_blanks(from, style) && is_final(&value, from, to) {
         return Ok(value);
     }
     run(&value, from, to, style, context, Fit::Cut)
@@ -136,6 +136,11 @@ fn is_final(value: &Value, from: DataType, to: DataType) -> bool {
     }
 }
 
+/// Style 1 gives blanks of XML as they are.
+fn wants_plain_blanks(from: DataType, style: Option<i32>) -> bool {
+    from == DataType::Xml && style == Some(1)
+}
+
 fn run(
     value: &Value,
     from: DataType,
@@ -175,7 +180,20 @@ fn leaf(
         | DateTime2 { .. }
         | DateTimeOffset { .. } => datetime::to_temporal(value, from, to, style, context),
         Char(_) | VarChar(_) | NChar(_) | NVarChar(_) | Text | NText => {
-            text::to_text(value, from, to, style, context, fit)
+            let plain = match value {
+                Value::Str(normal) if wants_plain_blanks(from, style) => {
+                    Some(Value::str(xml::with_plain_blanks(normal)?))
+                }
+                _ => None,
+            };
+            text::to_text(
+                plain.as_ref().unwrap_or(value),
+                from,
+                to,
+                style,
+                context,
+                fit,
+            )
         }
         Xml => match text::to_text(value, from, to, style, context, fit)? {
             Value::Str(text) if from == Xml => Ok(Value::Str(text)),

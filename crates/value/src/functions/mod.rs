@@ -21,7 +21,9 @@ mod xml_rows;
 
 pub use pattern::is_known_culture;
 pub use write::WRITE;
-pub use xml_rows::{XML_BASE64, XML_LEVEL, XML_NESTED, XML_PART, XML_ROW};
+pub use xml_rows::{
+    XML_ASIDE, XML_ATTRIBUTE, XML_BASE64, XML_LEVEL, XML_NESTED, XML_PART, XML_ROW, XML_TEXT,
+};
 
 #[cfg(test)]
 mod tests;

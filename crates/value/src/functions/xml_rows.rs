@@ -1,4 +1,4 @@
-//! Rows of FOR XML AUTO and EXPLICIT, put into each other.
+//! Values of FOR XML as markup, and the rows of AUTO and EXPLICIT put into each other.
 //!
 //! Theory: the query gives each row as a text of its levels, and their order says what lies in what. A level is the name of its
 //! element, its attributes and what stands in it before the elements of other levels. AUTO: a level stays open while it and
@@ -7,6 +7,7 @@
 
 use super::{Call, FunctionDef, Signature};
 use crate::json::base64;
+use crate::xml::{escape_any_attribute, escape_any_text, is_allowed};
 use crate::{DataType, Value, ValueError};
 
 /// The rows as one text: rows, and `1` for EXPLICIT.
@@ -23,13 +24,64 @@ const OPEN_MAX: usize = 128;
 
 /// Bytes as XML has them.
 pub const XML_BASE64: &str = "FOR XML BASE64";
+/// A value in an element: the value, the name of the element, and `1` where the result is to be of type `xml`.
+pub const XML_TEXT: &str = "FOR XML TEXT";
+/// A value of an attribute, with the same arguments.
+pub const XML_ATTRIBUTE: &str = "FOR XML ATTRIBUTE";
+/// A value in a comment or instruction: the value, and what would end that.
+pub const XML_ASIDE: &str = "FOR XML ASIDE";
+
+/// What messages call a node that has no name.
+const NO_NAME: &str = "NoName";
 
 const MAX: fn(&Signature<'_>) -> Result<DataType, ValueError> = |_| Ok(DataType::NVARCHAR_MAX);
 
 pub(super) const FUNCTIONS: &[FunctionDef] = &[
     FunctionDef::new(XML_NESTED, 2..=2, MAX, nested),
     FunctionDef::new(XML_BASE64, 1..=1, MAX, base64_text),
+    FunctionDef::new(XML_TEXT, 3..=3, MAX, |c| escaped(c, escape_any_text)),
+    FunctionDef::new(XML_ATTRIBUTE, 3..=3, MAX, |c| {
+        escaped(c, escape_any_attribute)
+    }),
+    FunctionDef::new(XML_ASIDE, 2..=2, MAX, aside),
 ];
+
+/// Error 6841 where a document is wanted and none may have the value.
+fn escaped(c: &Call<'_>, escape: fn(&str, &mut String)) -> Result<Value, ValueError> {
+    let (text, node) = (c.text(0)?, c.text(1)?);
+    if c.text(2)? == "1"
+        && let Some(refused) = text.chars().find(|c| !is_allowed(*c))
+    {
+        return Err(not_serialized(&node, refused));
+    }
+    c.take(text.len() * 2)?;
+    let mut out = String::with_capacity(text.len());
+    escape(&text, &mut out);
+    c.give_text(out)
+}
+
+/// Nothing can be replaced there: error 6841 for what would end it.
+fn aside(c: &Call<'_>) -> Result<Value, ValueError> {
+    let (text, end) = (c.text(0)?, c.text(1)?);
+    if let Some(refused) = text.chars().find(|c| !is_allowed(*c)) {
+        return Err(not_serialized(NO_NAME, refused));
+    }
+    // A comment does not end with a part of its end either.
+    let is_ended = text.contains(&*end) || end == "--" && text.ends_with('-');
+    match end.chars().next().filter(|_| is_ended) {
+        Some(first) => Err(not_serialized(NO_NAME, first)),
+        None => {
+            c.take(text.len())?;
+            c.give_text(text.to_string())
+        }
+    }
+}
+
+fn not_serialized(node: &str, refused: char) -> ValueError {
+    let node = if node.is_empty() { NO_NAME } else { node };
+    let code = format!("0x{:04X}", refused as u32);
+    ValueError::new(6841, 1, &[&node, &code])
+}
 
 fn base64_text(c: &Call<'_>) -> Result<Value, ValueError> {
     match c.value(0) {

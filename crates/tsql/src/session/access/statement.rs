@@ -659,7 +659,10 @@ fn reads_columns(assignment: &ast::Assignment) -> bool {
             !constant(value) || !matches!(op, ast::AssignOp::Set)
         }
         ast::Assignment::Variable { value, .. } => !constant(value),
-        ast::Assignment::Method { args, .. } => !args.iter().all(constant),
+        ast::Assignment::Method { method, args, .. } => {
+            // The query of modify() reads the document, and columns by sql:column().
+            !method.is("WRITE") || !args.iter().all(constant)
+        }
     }
 }
 
