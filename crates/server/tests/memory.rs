@@ -347,8 +347,8 @@ const EVERYDAY: [&str; 12] = [
      update #t set s = s + 'q'; drop table #t",
     "declare @n int; select @n = count(*) from t where s in (select s from p~ where g > 0) or g = -1",
 ];
-const EVERYDAY_SESSIONS: usize = 6;
-const EVERYDAY_ROUNDS: usize = 2;
+const EVERYDAY_SESSIONS: usize = 16;
+const EVERYDAY_ROUNDS: usize = 1;
 
 /// Many sessions work on tables of some size: each takes what the others leave it, and none is refused.
 #[test]

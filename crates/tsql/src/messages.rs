@@ -2601,6 +2601,11 @@ const MESSAGES: &[Message] = &[
         "The query processor ran out of internal resources and could not produce a query plan. This is a rare event and only expected for extremely complex queries or queries that reference a very large number of tables or partitions. Please simplify the query. If you believe you have received this message in error, contact Customer Support Services for more information.",
     ),
     m(
+        8645,
+        17,
+        "A timeout occurred while waiting for memory resources to execute the query in resource pool '%ls' (%ld). Rerun the query.",
+    ),
+    m(
         8672,
         16,
         "The MERGE statement attempted to UPDATE or DELETE the same row more than once. This happens when a target row matches more than one source row. A MERGE statement cannot UPDATE/DELETE the same row of the target table multiple times. Refine the ON clause to ensure a target row matches at most one source row, or use the GROUP BY clause to group the source rows.",

@@ -15,8 +15,8 @@ use daruma_value::Value;
 
 /// A statement has the changes to come, those done and maybe two images for triggers.
 const GRANT_PART: usize = 4;
-/// A part that is read back has so many changes or bytes: enough for index entries, which are sorted before they are written, to
-/// fall several to a page.
+/// A part that is read back has so many changes or bytes, or as many as one of the grant: enough for index entries, which are sorted
+/// before they are written, to fall several to a page.
 const PART_ROWS: usize = 16_384;
 const PART_BYTES: usize = 4 << 20;
 
@@ -170,11 +170,13 @@ fn read_parts(
         rows: RowBatch::new(),
         at: 0,
     };
+    let of_grant = host.memory_grant_bytes() / GRANT_PART;
+    let most = of_grant.clamp(SPILLED_BYTES_MIN, PART_BYTES);
     let (mut part, mut bytes) = (Vec::new(), 0);
     while let Some(change) = reader.change()? {
         bytes += bytes_of(&change);
         part.push(change);
-        if part.len() >= PART_ROWS || bytes >= PART_BYTES {
+        if part.len() >= PART_ROWS || bytes >= most {
             check_cancel(host)?;
             each(std::mem::take(&mut part))?;
             bytes = 0;

@@ -67,6 +67,7 @@ impl ScalarFunction {
                 let surroundings = Surroundings {
                     cx,
                     promise: Cell::new(None),
+                    refusal: Cell::new(None),
                     is_stopped: Cell::new(false),
                 };
                 let context = EvalContext {
@@ -83,11 +84,17 @@ impl ScalarFunction {
                 if surroundings.is_stopped.get() {
                     cancelled(cx.host.cancel())?;
                 }
-                Ok(value?)
+                match surroundings.refusal.take() {
+                    Some(error) if value.is_err() => Err(error),
+                    _ => Ok(value?),
+                }
             }
         }
     }
 }
+
+/// The function's own error says so.
+const NO_MEMORY: i32 = 701;
 
 /// 100 ns since 1970 as a datetime2.
 pub fn instant(utc_100ns: i64) -> DateTime2 {
@@ -103,6 +110,8 @@ struct Surroundings<'a, 'h> {
     cx: &'a Ctx<'h>,
     /// Memory that the function may take.
     promise: Cell<Option<Promise>>,
+    /// Why it may not take more, where that is not for want of memory: the wait was too long, or ended by somebody.
+    refusal: Cell<Option<SqlError>>,
     /// Nobody wants the result.
     is_stopped: Cell<bool>,
 }
@@ -114,7 +123,11 @@ impl EvalHost for Surroundings<'_, '_> {
                 self.promise.set(promise);
                 true
             }
-            Err(_) => false,
+            Err(error) => {
+                self.refusal
+                    .set((error.number != NO_MEMORY).then_some(error));
+                false
+            }
         }
     }
 

@@ -3,21 +3,34 @@
 //! Theory: the allocator counts (`daruma_base::memory`); this is where the count meets a bound. Every loop whose length a
 //! client decides asks here now and then, and whatever builds a large value asks before it does. A request that holds
 //! little always goes on, so that a session that has taken everything is the one that gets error 701, not its neighbours.
-//! Nothing waits for memory: a statement that finds none spills, or ends.
+//! Near the bound sorts and hashes spill. Nearer still it is crowded: of the requests that hold more than a little one has its turn and
+//! goes on, up to the bound, and the others wait until it has ended or there is room again.
 //!
 //! Invariants
 //! 1. Large values are promised before they are allocated, so that many sessions together do not pass the bound.
+//! 2. Whoever has the turn does not wait for memory. It may wait for something else, even for one who waits here: then it asks for
+//!    nothing, and after a second the turn is the next one's. So nobody waits here for itself.
 
 use daruma_base::memory;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
 
 /// A request that holds less is never refused memory.
 pub const SMALL_BYTES: i64 = 1 << 20;
 /// Where the bound is near, sorts and hashes spill: part of it in percent.
 const SHORT_PERCENT: i64 = 75;
+/// Where more of the bound is taken, in percent, requests go on one at a time.
+const CROWDED_PERCENT: i64 = 85;
 /// Share of the bound that one request may hold, in percent.
 const REQUEST_PERCENT: i64 = 75;
+/// A request whose turn it is may pass the bound as long as it holds no more than this part of it, in percent: so one that needs
+/// little comes to its end while others hold everything and wait.
+const HELPED_PERCENT: i64 = 12;
+/// A turn is over when who has it asks for nothing for so long.
+const TURN: Duration = Duration::from_secs(1);
 /// Memory that sorts and hashes of a statement may hold before they spill: at most, and as a part of the bound.
 const GRANT_BYTES_MAX: i64 = 64 << 20;
 const GRANT_PERCENT: i64 = 12;
@@ -34,6 +47,58 @@ pub struct WorkMemory {
     grant: AtomicI64,
     /// About to be allocated.
     promised: AtomicI64,
+    crowd: Mutex<Crowd>,
+    /// Somebody has the turn or waits: most requests end without having met the crowd.
+    is_crowded: AtomicBool,
+}
+
+/// A request that asks for memory.
+#[derive(Clone, Copy)]
+pub struct Asking<'a> {
+    /// Number of the session.
+    pub session: i32,
+    /// Bytes that the request holds.
+    pub held: i64,
+    /// Looks at the monotonic clock, where it is crowded.
+    pub now: &'a dyn Fn() -> Duration,
+}
+
+/// Why a request gets no memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortage {
+    /// It is not its turn.
+    Crowded,
+    /// It holds too much, or the bound is reached.
+    Full,
+}
+
+/// Requests where memory is nearly used up.
+#[derive(Debug, Default)]
+struct Crowd {
+    /// The one that goes on, and when it asked last.
+    turn: Option<(i32, Duration)>,
+    /// Those that wait, in the order in which they came.
+    waiting: VecDeque<i32>,
+}
+
+impl Crowd {
+    /// Is it this one's turn? Otherwise it stands in the queue.
+    fn lets_go_on(&mut self, session: i32, now: Duration) -> bool {
+        let turn = self
+            .turn
+            .filter(|(_, asked)| now.saturating_sub(*asked) < TURN);
+        let goes_on = match turn {
+            Some((owner, _)) => owner == session,
+            None => self.waiting.front().is_none_or(|first| *first == session),
+        };
+        if goes_on {
+            self.turn = Some((session, now));
+            self.waiting.retain(|waiting| *waiting != session);
+        } else if !self.waiting.contains(&session) {
+            self.waiting.push_back(session);
+        }
+        goes_on
+    }
 }
 
 /// Bytes that are about to be allocated; given back when they are, for then they are counted.
@@ -61,6 +126,8 @@ impl WorkMemory {
             bound: AtomicI64::new(given),
             grant: AtomicI64::new(grant_of(given)),
             promised: AtomicI64::new(0),
+            crowd: Mutex::default(),
+            is_crowded: AtomicBool::new(false),
         })
     }
 
@@ -96,16 +163,59 @@ impl WorkMemory {
                 && self.taken().saturating_add(wanted) <= bound
     }
 
-    /// As `has_room`, and keeps the bytes for the caller.
-    pub fn promise(self: &Arc<Self>, held: i64, wanted: i64) -> Option<Promise> {
+    /// May the request take `wanted` more? As `has_room`, and where it is crowded one at a time.
+    pub fn ask(&self, asking: Asking<'_>, wanted: i64) -> Result<(), Shortage> {
+        let (request, bound) = (asking.held.saturating_add(wanted), self.bound_bytes());
+        if request < SMALL_BYTES || bound == i64::MAX {
+            return Ok(());
+        }
+        if request > bound / 100 * REQUEST_PERCENT {
+            return Err(Shortage::Full);
+        }
+        let taken = self.taken().saturating_add(wanted);
+        if taken <= bound / 100 * CROWDED_PERCENT {
+            return Ok(());
+        }
+        self.is_crowded.store(true, Ordering::Relaxed);
+        if !self.crowd.lock().lets_go_on(asking.session, (asking.now)()) {
+            return Err(Shortage::Crowded);
+        }
+        match taken <= bound || request <= bound / 100 * HELPED_PERCENT {
+            true => Ok(()),
+            false => Err(Shortage::Full),
+        }
+    }
+
+    /// As `ask`, and keeps the bytes for the caller.
+    pub fn promise(self: &Arc<Self>, asking: Asking<'_>, wanted: i64) -> Result<Promise, Shortage> {
         // Taken first: of two that ask at once, one at least sees the other.
         let promise = Promise {
             memory: self.clone(),
             bytes: wanted,
         };
         self.promised.fetch_add(wanted, Ordering::Relaxed);
-        self.has_room(held.saturating_add(wanted), 0)
-            .then_some(promise)
+        let held = asking.held.saturating_add(wanted);
+        self.ask(Asking { held, ..asking }, 0).map(|()| promise)
+    }
+
+    /// The session's request waits no more; it may have the turn.
+    pub fn stop_waiting(&self, session: i32) {
+        self.crowd
+            .lock()
+            .waiting
+            .retain(|waiting| *waiting != session);
+    }
+
+    /// The session's request has ended: it neither waits nor has the turn.
+    pub fn leave(&self, session: i32) {
+        if !self.is_crowded.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut crowd = self.crowd.lock();
+        crowd.turn = crowd.turn.filter(|(owner, _)| *owner != session);
+        crowd.waiting.retain(|waiting| *waiting != session);
+        let has_some = crowd.turn.is_some() || !crowd.waiting.is_empty();
+        self.is_crowded.store(has_some, Ordering::Relaxed);
     }
 
     /// Is the bound near?
@@ -148,15 +258,76 @@ mod tests {
         assert_eq!(memory.bound(), Some(1 << 30));
     }
 
+    fn asking(session: i32, held: i64, second: u64) -> Asking<'static> {
+        let now: &dyn Fn() -> Duration = match second {
+            0 => &|| Duration::ZERO,
+            _ => &|| TURN,
+        };
+        Asking { session, held, now }
+    }
+
     #[test]
     fn promises_count_until_they_are_kept() {
         // Far above what this process allocates itself.
         let memory = WorkMemory::new(Some(100 << 30));
-        let first = memory.promise(0, 60 << 30);
-        assert!(first.is_some());
-        assert!(memory.promise(0, 60 << 30).is_none());
+        let first = memory.promise(asking(1, 0, 0), 60 << 30);
+        assert!(first.is_ok());
+        assert!(memory.promise(asking(1, 0, 0), 60 << 30).is_err());
         drop(first);
-        assert!(memory.promise(0, 60 << 30).is_some());
-        assert!(memory.promise(0, 80 << 30).is_none());
+        assert!(memory.promise(asking(1, 0, 0), 60 << 30).is_ok());
+        let all = memory.promise(asking(1, 0, 0), 80 << 30);
+        assert_eq!(all.err(), Some(Shortage::Full));
+    }
+
+    #[test]
+    fn where_it_is_crowded_one_goes_on_and_the_others_follow_in_turn() {
+        let memory = WorkMemory::new(Some(100 << 30));
+        let of_somebody = memory.promise(asking(9, 0, 0), 70 << 30).expect("room");
+        let mine = memory
+            .promise(asking(1, 1 << 30, 0), 20 << 30)
+            .expect("its turn");
+        assert_eq!(memory.ask(asking(2, 1 << 30, 0), 0), Err(Shortage::Crowded));
+        assert_eq!(memory.ask(asking(3, 1 << 30, 0), 0), Err(Shortage::Crowded));
+        assert_eq!(memory.ask(asking(4, SMALL_BYTES / 2, 0), 0), Ok(()));
+        assert_eq!(memory.ask(asking(1, 1 << 30, 0), 5 << 30), Ok(()));
+        assert_eq!(
+            memory.ask(asking(1, 1 << 30, 0), 20 << 30),
+            Err(Shortage::Full)
+        );
+        memory.leave(1);
+        assert_eq!(memory.ask(asking(3, 1 << 30, 0), 0), Err(Shortage::Crowded));
+        assert_eq!(memory.ask(asking(2, 1 << 30, 0), 0), Ok(()));
+        // Once there is room nobody asks whose turn it is.
+        drop(mine);
+        assert_eq!(memory.ask(asking(3, 1 << 30, 0), 0), Ok(()));
+        drop(of_somebody);
+    }
+
+    #[test]
+    fn a_turn_passes_on_when_who_has_it_waits_for_somebody() {
+        let memory = WorkMemory::new(Some(100 << 30));
+        let first = memory.promise(asking(1, 0, 0), 70 << 30);
+        let _all = (first, memory.promise(asking(1, 0, 0), 20 << 30));
+        memory.leave(1);
+        assert_eq!(memory.ask(asking(2, 1 << 30, 0), 0), Ok(()));
+        assert_eq!(memory.ask(asking(3, 1 << 30, 0), 0), Err(Shortage::Crowded));
+        assert_eq!(memory.ask(asking(3, 1 << 30, 1), 0), Ok(()));
+        assert_eq!(memory.ask(asking(2, 1 << 30, 1), 0), Err(Shortage::Crowded));
+        memory.leave(3);
+        assert_eq!(memory.ask(asking(2, 1 << 30, 1), 0), Ok(()));
+    }
+
+    #[test]
+    fn who_needs_little_comes_to_its_end_where_others_hold_everything() {
+        let memory = WorkMemory::new(Some(100 << 30));
+        let first = memory.promise(asking(1, 0, 0), 70 << 30).expect("room");
+        let more = memory.promise(asking(1, 0, 0), 29 << 30).expect("its turn");
+        memory.leave(1);
+        assert_eq!(memory.ask(asking(2, 1 << 30, 0), 9 << 30), Ok(()));
+        assert_eq!(
+            memory.ask(asking(2, 1 << 30, 0), 19 << 30),
+            Err(Shortage::Full)
+        );
+        drop((first, more));
     }
 }

@@ -305,13 +305,19 @@ impl PlanCache {
 
     /// Asks for memory; where there is none, once more after what is kept here has been given back.
     pub fn room<T>(&self, ask: impl Fn(&Arc<WorkMemory>) -> Option<T>) -> Option<T> {
-        ask(&self.memory).or_else(|| match self.is_empty() {
-            true => None,
-            false => {
-                self.clear();
-                ask(&self.memory)
-            }
+        ask(&self.memory).or_else(|| match self.give_back() {
+            true => ask(&self.memory),
+            false => None,
         })
+    }
+
+    /// Gives back what is kept here; was there anything?
+    pub fn give_back(&self) -> bool {
+        let has_some = !self.is_empty();
+        if has_some {
+            self.clear();
+        }
+        has_some
     }
 
     /// Memory that one generation may hold.

@@ -43,6 +43,8 @@ pub struct Activity {
     pub status: &'static str,
     /// `SELECT`, `AWAITING COMMAND`, `WAITFOR`, ...
     pub command: &'static str,
+    /// The request waits for memory.
+    pub waits_for_memory: bool,
     pub database: Option<DatabaseId>,
     /// Text of the running (or last) batch.
     pub text: Arc<str>,

@@ -1,6 +1,7 @@
 //! `Execution`: one request of a session. The host that statements see is `execution::host`.
 
 mod host;
+mod memory;
 
 use super::SessionState;
 use super::client_cursor::Opening;

@@ -452,6 +452,7 @@ impl SessionState {
     }
 
     pub(crate) fn end_request(&self) {
+        self.instance.memory.leave(self.entry.spid);
         let now = self.instance.now_utc();
         let mut activity = self.entry.activity.lock();
         activity.status = "sleeping";

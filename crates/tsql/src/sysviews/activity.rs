@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::host::{IsolationLevel, SessionSettings};
 use crate::instance::{Activity, SessionEntry, spid_of_owner};
 use crate::session::WAITFOR;
-use daruma_base::DatabaseId;
+use daruma_base::{DatabaseId, WaitKind};
 use daruma_storage::{LockDescription, LockInfo, LockResource};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -81,6 +81,7 @@ impl SessionLine {
     fn status(&self) -> &'static str {
         match self.blocked_by {
             Some(_) => "suspended",
+            None if self.activity.waits_for_memory => "suspended",
             None => self.activity.status,
         }
     }
@@ -310,6 +311,9 @@ fn requests(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         let wait = waits.get(&line.entry.spid);
         let wait_type = match wait {
             Some(wait) => Some(format!("LCK_M_{}", wait.mode)),
+            None if activity.waits_for_memory => {
+                Some(WaitKind::ResourceSemaphore.name().to_string())
+            }
             None => (activity.command == WAITFOR).then(|| WAITFOR.to_string()),
         };
         let shown = line.entry.shown_statement();

@@ -55,6 +55,22 @@ impl Server {
         }
     }
 
+    /// A new server that may allocate so many bytes besides pages.
+    pub fn with_memory(work_bytes: u64) -> Server {
+        let disk = SimDisk::new(1);
+        let options = InstanceOptions {
+            work_memory_bytes: Some(work_bytes),
+            ..options()
+        };
+        let env = daruma_sim::env(&disk, 1);
+        let instance = Instance::start(env, Path::new("/data"), options).expect("start");
+        Server {
+            disk,
+            instance,
+            seed: 1,
+        }
+    }
+
     /// A new server after these batches, run by one connection of sa.
     pub fn with_setup(texts: &[&str]) -> Server {
         let server = Server::new();

@@ -8,7 +8,7 @@ use super::{Execution, PLANNED_BEFORE};
 use crate::error::{Result, SqlError};
 use crate::executor::scratch_error;
 use crate::host::*;
-use crate::instance::{Instance, Promise, SCRATCH_FOLDER, SMALL_BYTES, WorkMemory};
+use crate::instance::{Instance, Promise, SCRATCH_FOLDER, SMALL_BYTES};
 use crate::messages;
 use crate::session::frame::FrameKind;
 use daruma_base::{CancelFlag, DatabaseId};
@@ -17,9 +17,6 @@ use daruma_storage::{Database, Isolation, LockMode, LockResource, ReadView, Txn}
 use daruma_syntax::ast::{self, CursorRef, ObjectName};
 use daruma_value::{CollationId, DataType, Value};
 use std::sync::Arc;
-
-/// Values from this size on are large: memory is asked for before they are copied.
-const LARGE_VALUE_BYTES: usize = 64 << 10;
 
 impl Host for Execution<'_> {
     fn current_database(&self) -> DatabaseId {
@@ -427,15 +424,15 @@ impl Host for Execution<'_> {
         if held.saturating_add(wanted) < SMALL_BYTES {
             return Ok(());
         }
-        self.with_room(|memory| memory.has_room(held, wanted).then_some(()))
+        self.with_room(|memory, asking| memory.ask(asking, wanted))
     }
 
     fn promise_memory(&self, wanted: usize) -> Result<Option<Promise>> {
-        let (held, wanted) = (self.held_bytes(), as_signed(wanted));
+        let wanted = as_signed(wanted);
         if wanted < SMALL_BYTES {
             return self.check_memory(0).map(|()| None);
         }
-        self.with_room(|memory| memory.promise(held, wanted))
+        self.with_room(|memory, asking| memory.promise(asking, wanted))
             .map(Some)
     }
 
@@ -520,26 +517,6 @@ const fn as_signed(bytes: usize) -> i64 {
 }
 
 impl Execution<'_> {
-    /// Bytes that the request has allocated so far and holds.
-    fn held_bytes(&self) -> i64 {
-        daruma_base::memory::thread_bytes() - self.bytes_before
-    }
-
-    /// Asks for memory: error 701 where there is none.
-    fn with_room<T>(&self, ask: impl Fn(&Arc<WorkMemory>) -> Option<T>) -> Result<T> {
-        let room = self.state.instance.room(ask);
-        room.ok_or_else(|| messages::error(701, &[&"default"]))
-    }
-
-    /// Memory for a copy of a value.
-    #[inline]
-    fn check_copy(&self, value: &Value) -> Result<()> {
-        match value.outside_bytes() {
-            bytes if bytes < LARGE_VALUE_BYTES => Ok(()),
-            bytes => self.check_memory(bytes),
-        }
-    }
-
     fn next_counter(
         &self,
         table: &TableRef,
