@@ -494,6 +494,15 @@ impl MergePlan {
         self.table.table()
     }
 
+    /// Columns that its clauses set.
+    pub fn set_ordinals(&self) -> Vec<usize> {
+        let cells = self.clauses.iter().filter_map(|c| match &c.action {
+            Action::Update(cells) => Some(cells),
+            Action::Delete | Action::Insert(_) => None,
+        });
+        cells.flatten().map(|(ordinal, _)| *ordinal).collect()
+    }
+
     /// Have the tables grown or shrunk so much that another plan may be better?
     pub fn is_outdated(&self) -> bool {
         self.target.is_outdated()

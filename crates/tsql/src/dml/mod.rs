@@ -100,6 +100,18 @@ impl DmlPlan {
         (table.database.id(), table.object_id)
     }
 
+    /// Ids of the columns of that table that UPDATE sets, or a MERGE that updates.
+    pub fn set_columns(&self) -> Vec<i32> {
+        let ordinals = match &self.kind {
+            Kind::Modify(plan) => plan.set_ordinals(),
+            Kind::Merge(plan) => plan.set_ordinals(),
+            Kind::Insert(_) | Kind::Instead(_) => Vec::new(),
+        };
+        let columns = &self.table().def.columns;
+        let set = ordinals.iter().filter_map(|o| columns.get(*o));
+        set.map(|column| column.id).collect()
+    }
+
     fn table(&self) -> &TableRef {
         match &self.kind {
             Kind::Insert(plan) => plan.table(),

@@ -588,6 +588,13 @@ impl ModifyPlan {
         }
     }
 
+    /// Columns that an UPDATE sets.
+    pub fn set_ordinals(&self) -> Vec<usize> {
+        let steps = self.set.iter().flat_map(|set| &set.steps);
+        let columns = steps.filter_map(|step| step.column.as_ref());
+        columns.map(|(ordinal, _)| *ordinal).collect()
+    }
+
     /// The base table whose rows are changed.
     pub fn table(&self) -> &TableRef {
         self.table.table()

@@ -1,5 +1,6 @@
 //! Dispatch of statements.
 
+use super::access::Written;
 use super::execution::Execution;
 use super::fail::{Step, Stop};
 use super::interpreter::Flow;
@@ -473,7 +474,12 @@ impl Execution<'_> {
             StatementKind::Merge(s) => dml::prepare_merge(s, self),
             other => Err(messages::not_supported(statement_name(other))),
         };
-        let written = |plan: &Arc<DmlPlan>| Some(plan.written());
+        let written = |plan: &Arc<DmlPlan>| {
+            Some(Written {
+                table: plan.written(),
+                sets: plan.set_columns(),
+            })
+        };
         // The plan is about one row of one session.
         if current_of(&statement.kind).is_some() {
             return self.with_access_to_change(Some(&statement.kind), prepare, written);

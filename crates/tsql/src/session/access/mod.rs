@@ -33,7 +33,7 @@ mod visible;
 
 pub(crate) use dbcc::DbccTable;
 use needs::Need;
-pub(crate) use needs::columns_of;
+pub(crate) use needs::{Written, columns_of};
 pub(crate) use password::check_policy;
 pub use procedures::{ProcedureRule, procedure_rule};
 pub(crate) use rights::{DBO, GUEST, Rights, Securable, ServerRights, class};

@@ -2,7 +2,7 @@
 //!
 //! Theory: every object that a name resolves to is noted, with the columns that are read of it. A change is asked for the
 //! right to change of the object that it names and of the table that its plan writes to, so that no other name for a
-//! table (a derived table, a common table expression) avoids it. Columns are looked at only where one has a permission of
+//! table (a derived table, a common table expression) avoids it; the plan tells which columns of that table. Columns are looked at only where one has a permission of
 //! its own.
 
 use super::rights::DBO;
@@ -56,6 +56,13 @@ pub(super) struct ChangedObject {
     pub(super) reads: Reads,
 }
 
+/// Table that the plan of a change writes to, whatever the statement calls it.
+pub(crate) struct Written {
+    pub(crate) table: ObjectKey,
+    /// Ids of the columns that UPDATE sets; none where the plan does not tell.
+    pub(crate) sets: Vec<i32>,
+}
+
 /// Extent of a statement's reading of the table that it changes.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Reads {
@@ -76,12 +83,12 @@ impl Execution<'_> {
         self.with_access_to_change(statement, prepare, |_| None)
     }
 
-    /// The same for a change; `written` tells the table that the plan writes to, whatever the statement calls it.
+    /// The same for a change; `written` tells what the plan writes to.
     pub(crate) fn with_access_to_change<T>(
         &self,
         statement: Option<&daruma_syntax::ast::StatementKind>,
         prepare: impl FnOnce() -> Result<T>,
-        written: impl FnOnce(&T) -> Option<ObjectKey>,
+        written: impl FnOnce(&T) -> Option<Written>,
     ) -> Result<T> {
         if self.is_unlimited() {
             return prepare();
@@ -93,7 +100,7 @@ impl Execution<'_> {
         let needs = self.state.access.needs.replace(outer);
         let planned = planned?;
         let changed = statement.and_then(|s| self.changed_object(s));
-        self.check_needs(&needs, changed.as_ref(), written(&planned))?;
+        self.check_needs(&needs, changed.as_ref(), written(&planned).as_ref())?;
         Ok(planned)
     }
 
@@ -218,10 +225,10 @@ impl Execution<'_> {
         &self,
         needs: &[Need],
         changed: Option<&ChangedObject>,
-        written: Option<ObjectKey>,
+        written: Option<&Written>,
     ) -> Result<()> {
         let shows_plan = self.state.settings.borrow().showplan != Showplan::Off;
-        let mut targets = targets(needs, changed, written);
+        let mut targets = targets(needs, changed, written.map(|w| w.table));
         let mut into = changed.and_then(|c| c.into);
         for need in needs {
             if shows_plan {
@@ -233,7 +240,7 @@ impl Execution<'_> {
             let at = targets.iter().position(|t| *t == need.key());
             let is_target = at.map(|at| targets.swap_remove(at)).is_some();
             match changed.filter(|_| is_target) {
-                Some(changed) => self.check_target(need, changed)?,
+                Some(changed) => self.check_target(need, changed, written)?,
                 None if into.take_if(|o| *o == need.key()).is_some() => {
                     self.check_object(need.database, &need.object, "INSERT")?
                 }
@@ -250,7 +257,12 @@ impl Execution<'_> {
         Ok(())
     }
 
-    fn check_target(&self, need: &Need, changed: &ChangedObject) -> Result<()> {
+    fn check_target(
+        &self,
+        need: &Need,
+        changed: &ChangedObject,
+        written: Option<&Written>,
+    ) -> Result<()> {
         let check = |permission, columns| {
             self.check_columns(need.database, &need.object, permission, columns)
         };
@@ -260,7 +272,7 @@ impl Execution<'_> {
                 "UPDATE" if changed.named == Some(need.key()) => {
                     check("UPDATE", column_ids(&need.object, &changed.sets))?
                 }
-                "UPDATE" => check("UPDATE", Columns::All)?,
+                "UPDATE" => check("UPDATE", written_columns(need, written))?,
                 other => self.check_object(need.database, &need.object, other)?,
             }
         }
@@ -407,6 +419,14 @@ pub(crate) fn columns_of(object: &Object) -> &[ColumnDef] {
         ObjectKind::Table(def) => &def.columns,
         ObjectKind::View(module) => &module.columns,
         _ => &[],
+    }
+}
+
+/// Those that the plan sets, of the table that it writes to.
+fn written_columns(need: &Need, written: Option<&Written>) -> Columns {
+    match written.filter(|w| w.table == need.key() && !w.sets.is_empty()) {
+        Some(written) => Columns::Listed(written.sets.clone()),
+        None => Columns::All,
     }
 }
 

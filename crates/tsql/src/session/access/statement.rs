@@ -524,6 +524,7 @@ impl Execution<'_> {
             StatementKind::Update(s) => {
                 let noted = s.filter.is_some()
                     || !s.from.is_empty()
+                    || !s.with.ctes.is_empty()
                     || s.assignments.iter().any(reads_columns);
                 let hidden = s.output.is_some() || s.assignments.iter().any(sets_variable);
                 sets.extend(s.assignments.iter().filter_map(set_column));
@@ -531,7 +532,7 @@ impl Execution<'_> {
                 (&s.target, s.from.as_slice(), &s.with, vec!["UPDATE"], reads)
             }
             StatementKind::Delete(s) => {
-                let noted = s.filter.is_some() || !s.from.is_empty();
+                let noted = s.filter.is_some() || !s.from.is_empty() || !s.with.ctes.is_empty();
                 let reads = reads(s.output.is_some(), noted);
                 (&s.target, s.from.as_slice(), &s.with, vec!["DELETE"], reads)
             }
