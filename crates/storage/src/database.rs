@@ -412,7 +412,11 @@ impl Database {
         } else {
             std::mem::take(&mut segment.unplaced)
         };
-        self.place_chunks(&chunks, AppendKind::System)?;
+        if let Err(error) = self.place_chunks(&chunks, AppendKind::System) {
+            // What is bounded here stays so when the statement is tried again.
+            self.versions().give_back(segment, chunks);
+            return Err(error);
+        }
         if is_large {
             chunks.iter().for_each(|c| self.versions().forget_memory(c));
         }

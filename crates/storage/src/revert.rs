@@ -322,6 +322,7 @@ impl Tree {
                 .store()
                 .log
                 .append(&plan.record, AppendKind::Completion)?;
+            db.shrink_notes().forget_found(leaf.id());
             let applied = Ops::parse(&plan.record[RECORD_HEADER_BYTES..])
                 .ok_or("unreadable record")
                 .and_then(|ops| crate::redo::apply_ops(leaf, &ops, TxnId::NONE));

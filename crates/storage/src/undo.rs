@@ -287,6 +287,7 @@ impl crate::tree::Tree {
         body[undo_at..undo_at + position.len()].copy_from_slice(&position);
         leaf.prepare(&db.store().log);
         let lsn = state.append_as(db, body, AppendKind::Completion)?;
+        db.shrink_notes().forget_found(leaf.id());
         let rest = record::parse_clr(&body[RECORD_HEADER_BYTES..]).map(|(_, rest)| rest);
         let ops = rest
             .and_then(Ops::parse)

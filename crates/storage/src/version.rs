@@ -214,8 +214,7 @@ impl VersionStore {
             content.is_sealed = true;
             let is_placed = !content.pages.is_empty();
             if !is_placed && segment.is_accelerated {
-                content.owed = content.bytes.len() as u64;
-                self.owed_bytes.fetch_add(content.owed, Ordering::Relaxed);
+                self.owe(&mut content);
             }
             drop(content);
             if !is_placed {
@@ -230,6 +229,22 @@ impl VersionStore {
         let at = u64::from(chunk.id) << 16;
         segment.current = Some(chunk);
         at
+    }
+
+    /// Chunks that were taken from the segment to be placed, and could not be: those without pages are the first of the next try.
+    pub(crate) fn give_back(&self, segment: &mut Segment, chunks: Vec<Arc<Chunk>>) {
+        for chunk in chunks {
+            let mut content = chunk.content.write();
+            if content.is_dropped || !content.pages.is_empty() {
+                continue;
+            }
+            content.is_sealed = true;
+            if segment.is_accelerated {
+                self.owe(&mut content);
+            }
+            drop(content);
+            segment.unplaced.push(chunk);
+        }
     }
 
     fn publish(&self, txn: TxnId, guards_pages: bool, bytes: Vec<u8>, below: u64) -> Arc<Chunk> {
@@ -547,6 +562,14 @@ impl VersionStore {
     pub fn set_megabytes_max(&self, megabytes: u32) {
         self.bytes_max
             .store(u64::from(megabytes) << 20, Ordering::Relaxed);
+    }
+
+    /// Nothing is added to the chunk any more, and its bytes have to go to the log.
+    fn owe(&self, content: &mut Content) {
+        if content.owed == 0 {
+            content.owed = content.bytes.len() as u64;
+            self.owed_bytes.fetch_add(content.owed, Ordering::Relaxed);
+        }
     }
 
     /// The chunk's bytes will not have to go to the log, or are there.

@@ -407,6 +407,111 @@ fn update(db: &Arc<Database>, txn: &Txn, tree: TreeId, key: u32, payload: &[u8])
     Ok(())
 }
 
+/// The pages of a tree leave a file while rows on them are shorter than they may be again.
+#[test]
+fn what_was_made_shorter_on_pages_that_move_comes_back() {
+    const OTHER: u16 = 3;
+    for settings in [Settings::default(), accelerated()] {
+        let disk = SimDisk::new(8);
+        let (db, tree) = create_fixed(&disk, settings, 320);
+        disk.set_faults(Faults::default());
+        let mut other = FileSpec::data(OTHER, 1, "/t3.ndf", 128);
+        other.growth = Growth::Pages(0);
+        db.add_file(other).expect("adds");
+        fill_disk(&disk);
+        let close = |file, is_closed| db.close_file(file, is_closed).expect("closes");
+        close(1, true);
+        let mut model = rows(&db, tree, 60, 2_400);
+        close(1, false);
+        let shrinks = db.begin(&owner(1));
+        update_all(&db, &shrinks, tree, b"small");
+        close(OTHER, true);
+        let moved = db.move_tree_out(tree, OTHER, &mut || Ok(()));
+        assert!(moved.expect("moves") > 15);
+        crowd(&db, tree, 60, &mut model);
+        match db.is_file_settled(OTHER) {
+            Ok(is_settled) => assert!(is_settled && !settings.accelerated_recovery),
+            // Redo begins before the file was left.
+            Err(StorageError::FilegroupFull { .. }) => assert!(settings.accelerated_recovery),
+            Err(other) => panic!("{other}"),
+        }
+        shrinks.rollback().expect("rolls back");
+        assert_eq!(db.state(), DatabaseState::Online);
+        settle(&db);
+        assert!(db.is_file_settled(OTHER).expect("a checkpoint"));
+        assert!(dump(&db, tree) == model);
+    }
+}
+
+/// A client that tries its statement again gets no further: the memory for versions is bounded.
+#[test]
+fn versions_that_find_no_page_are_bounded_however_often_it_is_tried() {
+    let disk = SimDisk::new(9);
+    let (db, tree) = create_fixed(&disk, accelerated(), 420);
+    let mut model = rows(&db, tree, 600, 2_400);
+    crowd(&db, tree, 600, &mut model);
+    db.close().expect("closes");
+    drop(db);
+    fill_disk(&disk);
+    let opened = engine(&disk, 1, 128).open_database(DB, "t", fixed(420));
+    let (db, _) = opened.expect("opens");
+    let txn = db.begin(&owner(1));
+    let mut refused = 0;
+    for key in 0..600u32 {
+        match update(&db, &txn, tree, 100 * key, &[5; 2_400]) {
+            Ok(()) => {}
+            Err(StorageError::FilegroupFull { .. }) => refused += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    let bytes = db.version_stats().memory_bytes;
+    assert!(
+        refused > 0 && bytes < 256 << 10,
+        "{bytes} bytes of versions"
+    );
+    txn.rollback().expect("rolls back");
+    settle(&db);
+    assert!(dump(&db, tree) == model);
+    assert_eq!(db.version_stats().memory_bytes, 0);
+}
+
+/// Steps are short for those who want to write a page meanwhile; and the error log hears of pages that wait.
+#[test]
+fn a_checkpoint_goes_on_in_steps_where_versions_find_no_page() {
+    let disk = SimDisk::new(10);
+    let (db, tree) = create_fixed(&disk, accelerated(), 1_500);
+    let txn = db.begin(&owner(1));
+    let rows = db.tree(tree).expect("tree");
+    for key in 0..3_600u32 {
+        let key = (100 * key).to_be_bytes();
+        rows.insert(&txn, &key, &[1; 2_400]).expect("inserts");
+    }
+    txn.commit(Durability::Full).expect("commits");
+    crowd(&db, tree, 3_600, &mut Model::new());
+    db.checkpoint().expect("checkpoint");
+    assert!(db.take_failures().is_empty());
+    let waits = db.begin(&owner(1));
+    for key in 0..20u32 {
+        update(&db, &waits, tree, 100 * key, &[5; 2_400]).expect("updates");
+    }
+    let other = db.begin(&owner(2));
+    for key in (60..3_600u32).step_by(3) {
+        update(&db, &other, tree, 100 * key, &[6; 2_400]).expect("updates");
+    }
+    other.commit(Durability::Full).expect("commits");
+    let steps = std::cell::Cell::new(0);
+    let goes_on = || {
+        steps.set(steps.get() + 1);
+        true
+    };
+    assert!(db.checkpoint_in_steps(&goes_on).expect("checkpoint"));
+    assert!(steps.get() > 1, "all pages in one step");
+    let failures = db.take_failures();
+    assert!(failures.len() == 1, "{failures:?}");
+    waits.rollback().expect("rolls back");
+    settle(&db);
+}
+
 /// One of several transactions at once, each with rows of its own between those of the others.
 struct Part {
     txn: Txn,
@@ -421,6 +526,8 @@ struct Crowded {
     tree: TreeId,
     committed: Vec<Model>,
     parts: Vec<Part>,
+    /// An old snapshot, which keeps what has ended from being forgotten.
+    old: Option<(Txn, ReadView)>,
     refused: u32,
 }
 
@@ -439,6 +546,7 @@ impl Crowded {
             tree,
             committed: vec![Model::new(); PARTS as usize],
             parts: Vec::new(),
+            old: None,
             refused: 0,
         };
         crowded.begin_all();
@@ -538,6 +646,16 @@ impl Crowded {
             6 => {
                 self.db.background_step().map(|_| ()).unwrap_or(());
             }
+            8 => {
+                self.old = match self.old {
+                    Some(_) => None,
+                    None => {
+                        let txn = self.db.begin(&owner(99));
+                        let view = txn.view(Isolation::Snapshot);
+                        Some((txn, view))
+                    }
+                };
+            }
             7 if self.random.below(12) == 0 => self.crash(),
             _ => self.statement(part),
         }
@@ -552,6 +670,7 @@ impl Crowded {
         for part in self.parts.drain(..) {
             std::mem::forget(part);
         }
+        std::mem::forget(self.old.take());
         self.db = reopen(&self.disk, PAGES);
         self.check();
         self.begin_all();

@@ -17,6 +17,7 @@
 //!    sees to that, the record and the move keep checkpoints out (`no_checkpoint`).
 
 use super::Database;
+use super::failures::Task;
 use crate::error::{Result, StorageError};
 use crate::log::record::{CHECKPOINT_PART_BYTES, Checkpoint, Fact};
 use crate::log::{AppendKind, NOTHING, Need};
@@ -73,6 +74,13 @@ pub(super) struct CheckpointState {
     refused_at: Option<Duration>,
 }
 
+/// What a flush has done that leaves pages dirty whose versions find no page.
+#[derive(Default)]
+struct Flushed {
+    pages: usize,
+    waiting: Option<StorageError>,
+}
+
 /// What the record of a checkpoint is wanted for: decides what becomes of one that lets go of no log and finds no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
@@ -87,17 +95,18 @@ pub(crate) enum Wanted {
 impl Database {
     /// Writes all dirty pages and a checkpoint record, then cuts the log.
     pub fn checkpoint(&self) -> Result<()> {
-        self.checkpoint_all(Wanted::Room)
+        self.checkpoint_all(Wanted::Room).map(|_| ())
     }
 
     /// As `checkpoint`, for a copy: the record is written in any case, or there is no room for it (`LogFull`).
     pub(crate) fn checkpoint_for_copy(&self) -> Result<()> {
-        self.checkpoint_all(Wanted::Copy)
+        self.checkpoint_all(Wanted::Copy).map(|_| ())
     }
 
-    fn checkpoint_all(&self, wanted: Wanted) -> Result<()> {
+    /// Returns why pages could not be written that wait for versions, if there are any.
+    pub(super) fn checkpoint_all(&self, wanted: Wanted) -> Result<Option<StorageError>> {
         let Some(_open) = self.stay_open() else {
-            return self.check_writable();
+            return self.check_writable().map(|()| None);
         };
         if self.durable {
             // Seals the open block, so that redo begins behind what is flushed here.
@@ -105,12 +114,12 @@ impl Database {
         }
         let begin = self.store.log.block_start();
         let flushed = match self.durable {
-            true => self.flush_what_may_be(begin, usize::MAX).map(|_| ()),
-            false => Ok(()),
+            true => self.flush_what_may_be(begin, usize::MAX),
+            false => Ok(Flushed::default()),
         };
         // Also when not all pages could be written: those that were may let some of the log go.
         self.checkpoint_record(wanted)?;
-        flushed
+        flushed.map(|flushed| flushed.waiting)
     }
 
     /// As [`Database::checkpoint`], some pages at a time: nobody waits for long to write a page of his own. True when it was
@@ -126,7 +135,13 @@ impl Database {
             let Some(_open) = self.stay_open().filter(|_| goes_on()) else {
                 return Ok(false);
             };
-            if self.flush_what_may_be(begin, FLUSH_PAGES_PER_STEP)? < FLUSH_PAGES_PER_STEP {
+            let flushed = self.flush_what_may_be(begin, FLUSH_PAGES_PER_STEP)?;
+            // Pages that wait are among the oldest each time.
+            let is_over = match flushed.waiting {
+                Some(_) => flushed.pages == 0,
+                None => flushed.pages < FLUSH_PAGES_PER_STEP,
+            };
+            if is_over {
                 break;
             }
         }
@@ -349,6 +364,17 @@ impl Database {
     /// As `flush_pages`, but pages that wait for versions of transactions which first wrote after `spared` go on waiting. Where
     /// versions cannot be placed, for want of log or of free pages, the other pages are written all the same.
     fn flush_spared(&self, before: Lsn, limit: usize, spared: Lsn) -> Result<usize> {
+        let (placed, written) = self.place_and_flush(before, limit, spared)?;
+        placed.map(|()| written)
+    }
+
+    /// What came of placing versions, and the pages that were written after it.
+    fn place_and_flush(
+        &self,
+        before: Lsn,
+        limit: usize,
+        spared: Lsn,
+    ) -> Result<(Result<()>, usize)> {
         let is_spared = |txn: TxnId| {
             let active = self.active.lock();
             let wrote_from = |p: &Arc<Progress>| p.wrote_from.load(Ordering::Acquire);
@@ -356,19 +382,23 @@ impl Database {
         };
         let placed = self.place_for_flush(before, limit, is_spared);
         let written = self.pool().flush(&self.store, before, limit)?;
-        placed.map(|()| written)
+        Ok((placed, written))
     }
 
     /// As `flush_pages`, but versions that find no free page are no failure: it ends with the transactions that made them, and redo
-    /// begins before the pages that wait for them until then. The background tells of it.
-    fn flush_what_may_be(&self, before: Lsn, limit: usize) -> Result<usize> {
-        match self.flush_pages(before, limit) {
-            Err(StorageError::FilegroupFull { .. }) => {
+    /// begins before the pages that wait for them until then. The error log is told of it.
+    fn flush_what_may_be(&self, before: Lsn, limit: usize) -> Result<Flushed> {
+        let (placed, pages) = self.place_and_flush(before, limit, Lsn::MAX)?;
+        let waiting = match placed {
+            Ok(()) => None,
+            Err(error @ StorageError::FilegroupFull { .. }) => {
                 reached!("flush.versions.without_pages");
-                Ok(0)
+                self.note_failure(Task::Checkpoint, &error);
+                Some(error)
             }
-            flushed => flushed,
-        }
+            Err(other) => return Err(other),
+        };
+        Ok(Flushed { pages, waiting })
     }
 
     /// Transactions from here on keep their versions in memory during a checkpoint in a nearly full log: none do where pages

@@ -1,6 +1,7 @@
 //! The files of a database: how large they are and how they may grow.
 
 use super::Database;
+use super::checkpoint::Wanted;
 use crate::api::*;
 use crate::error::{Result, StorageError};
 use crate::log::record::{self, Kind, Ops, Record};
@@ -160,9 +161,10 @@ impl Database {
     }
 
     /// Can a closed file without content go: does nothing speak of it that a restart or the next log backup would read? False
-    /// when a log backup has to come first, or a page is in use by somebody at this moment.
+    /// when a log backup has to come first, or a page is in use by somebody at this moment. `FilegroupFull` when redo has to begin at what
+    /// speaks of it, because versions find no page.
     pub fn is_file_settled(&self, id: u16) -> Result<bool> {
-        self.checkpoint()?;
+        let mut waiting = self.checkpoint_all(Wanted::Room)?;
         let boot = self.store.files.boot();
         let from = match boot.log_backup {
             Lsn::NONE => boot.redo_start,
@@ -177,7 +179,7 @@ impl Database {
             for (lsn, bytes) in block.records() {
                 match Record::parse(bytes).and_then(|r| touches(&r, id)) {
                     Some(false) => {}
-                    Some(true) => return Ok(false),
+                    Some(true) => return waiting.take().map_or(Ok(false), Err),
                     None => {
                         return Err(StorageError::DamagedLog {
                             path: self.log_path(),

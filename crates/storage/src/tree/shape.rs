@@ -137,7 +137,9 @@ impl Tree {
             &mut [parent, page, &mut space.bitmap, &mut right],
             kind,
         )?;
-        db.shrink_notes().copy(page.id(), id, db.txns().base());
+        if right.slots() > 0 && right.is_leaf() {
+            db.shrink_notes().copy(page.id(), id, db.txns().base());
+        }
         self.add_pages(1);
         Ok(())
     }

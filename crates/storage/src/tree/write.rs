@@ -77,6 +77,8 @@ struct Plan<'p, 'w, 'c> {
     inserted: usize,
     /// Free bytes that no planned change takes. What changes give back is kept room.
     free: usize,
+    /// Bytes that planned changes give back.
+    shorter: usize,
     kept: KeptRoom,
     /// Changes planned; a key must not be planned twice against the page as it was.
     last_key: Option<&'c [u8]>,
@@ -242,6 +244,7 @@ impl Tree {
             writer: OpsWriter::new(&mut record, leaf.id(), self.id().0),
             inserted: 0,
             free: leaf.free_bytes(),
+            shorter: 0,
             kept: KeptRoom::AtMost(self.kept_bytes_max(db, leaf.id())),
             last_key: None,
             live: 0,
@@ -364,6 +367,7 @@ impl Tree {
             let (id, shorter) = (state.id(), old.len() - payload.len());
             let base = db.txns().base();
             db.shrink_notes().add(plan.page.id(), id, shorter, base);
+            plan.shorter += shorter;
         }
         let version = version.unwrap_or_else(|| version_of(db, state, plan.page, slot, head));
         plan.writer
@@ -462,7 +466,10 @@ impl Plan<'_, '_, '_> {
                 self.free = left;
                 return Ok(());
             }
-            KeptRoom::AtMost(_) => tree.kept_bytes(db, self.page).map_err(Stop::Failed)?,
+            KeptRoom::AtMost(_) => {
+                let kept = tree.kept_bytes(db, self.page, self.shorter);
+                kept.map_err(Stop::Failed)?
+            }
             KeptRoom::Exactly(kept) => kept,
         };
         let own = match slot {
