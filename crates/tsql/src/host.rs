@@ -15,6 +15,7 @@ use daruma_storage::{Database, ReadView, Stamp, Txn};
 use daruma_syntax::ast::{CursorRef, Expr, ObjectName};
 use daruma_value::temporal::DateFormat;
 use daruma_value::{CollationId, DataType, Value};
+use daruma_xml::Prepared;
 use std::sync::{Arc, Weak};
 
 /// A table that rows can be read from and written to, with everything the query rooms need to reach it.
@@ -481,6 +482,10 @@ pub trait Host {
     /// As `check_memory`, for a large value: the bytes count as taken until the promise is dropped.
     fn promise_memory(&self, _wanted: usize) -> Result<Option<crate::instance::Promise>> {
         Ok(None)
+    }
+    /// A document that the session has prepared for OPENXML: error 8179 where there is none.
+    fn xml_document(&self, handle: i64) -> Result<Arc<Prepared>> {
+        Err(messages::error(8179, &[&handle]))
     }
     /// Is the server's memory nearly used up? Then sorts and hashes spill.
     fn memory_is_short(&self) -> bool {

@@ -2340,6 +2340,13 @@ const MESSAGES: &[Message] = &[
         16,
         "Cannot roll back %.*ls. No transaction or savepoint of that name was found.",
     ),
+    m(6602, 16, "The error description is '%.*ls'."),
+    m(6603, 16, "XML parsing error: %.*ls"),
+    m(
+        6624,
+        16,
+        "XML document could not be created because server memory is low. Use sp_xml_removedocument to release XML documents.",
+    ),
     m(
         6801,
         16,

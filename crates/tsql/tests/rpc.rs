@@ -488,3 +488,19 @@ fn wrong_tables_are_refused() {
     let out = c.rpc(named("p", vec![output(table("@t", pairs(Vec::new())))]));
     assert!(out.starts_with("Msg 8162,"), "{out}");
 }
+
+#[test]
+fn prepared_documents_end_with_a_reset() {
+    let server = Server::new();
+    let mut c = client(&server);
+    let prepare = "DECLARE @h int; EXEC sp_xml_preparedocument @h OUTPUT, N'<a/>'; SELECT @h";
+    let rows = "SELECT localname FROM OPENXML(1, '/a')";
+    assert_eq!(c.scalar(prepare), "1");
+    assert_eq!(c.scalar(rows), "a");
+    // Another session has none of them.
+    assert_eq!(common::errors(&client(&server).run(rows)), [8179]);
+    c.session.reset(false, &mut c.sink).expect("reset");
+    c.sink.take();
+    assert_eq!(common::errors(&c.run(rows)), [8179]);
+    assert_eq!(c.scalar(prepare), "1");
+}

@@ -79,6 +79,19 @@ pub(crate) enum Test {
     Instruction(Option<String>),
 }
 
+impl Test {
+    /// The local name, if it is the test for a name of this namespace.
+    pub fn local_in(&self, wanted: &str) -> Option<&str> {
+        match self {
+            Test::Name { namespace, local } => {
+                let is_it = namespace.as_deref() == Some(wanted);
+                local.as_deref().filter(|_| is_it)
+            }
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
     Equal,

@@ -65,6 +65,15 @@ pub struct Document {
 impl Document {
     /// The tree of a fragment: errors 9400 and following.
     pub fn parse(text: &str, meter: &dyn Meter) -> Result<Document> {
+        Document::parse_text(text, true, meter)
+    }
+
+    /// The same of a text that is not in the normal form, maybe without its blanks between elements.
+    pub(crate) fn parse_text(
+        text: &str,
+        keeps_blanks: bool,
+        meter: &dyn Meter,
+    ) -> Result<Document> {
         let mut builder = Builder::new();
         let mut listener = Listener {
             builder: &mut builder,
@@ -74,7 +83,7 @@ impl Document {
             looked_at: 0,
             is_stopped: false,
         };
-        let outcome = read(text, true, true, &mut listener);
+        let outcome = read(text, true, keeps_blanks, &mut listener);
         match (outcome, listener.is_stopped) {
             (_, true) => Err(Error::Stopped),
             (Err(error), _) => Err(error.into()),

@@ -1,4 +1,4 @@
-//! XML documents and the part of XQuery that T-SQL's methods speak: query, value, exist, nodes and modify.
+//! XML documents and the part of XQuery that T-SQL's methods speak: query, value, exist, nodes and modify. And OPENXML.
 //!
 //! Theory: a [`Document`] is a table of nodes in document order, made from a text in one pass. A [`Query`] is parsed and
 //! checked once; running it never changes the document: modify gathers edits and writes a new text. What fails while an
@@ -22,6 +22,7 @@ mod lexer;
 mod modify;
 mod parse;
 mod query;
+mod rowset;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -29,6 +30,7 @@ mod write;
 pub use atom::{Atom, AtomType};
 pub use document::{Document, NodeId};
 pub use query::{External, Given, Method, Namespace, Query};
+pub use rowset::{Edge, Found, Mapping, Meta, Pattern, Prepared};
 
 use daruma_value::ValueError;
 use std::fmt::Display;

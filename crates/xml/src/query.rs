@@ -131,6 +131,21 @@ impl Query {
         }
     }
 
+    pub(crate) fn expr(&self) -> Option<&Expr> {
+        match &self.body {
+            Body::Expr(expr) => Some(expr),
+            Body::Change(_) => None,
+        }
+    }
+
+    /// A query of a part of this one.
+    pub(crate) fn with(&self, expr: Expr) -> Query {
+        Query {
+            body: Body::Expr(expr),
+            ..self.clone()
+        }
+    }
+
     fn items(&self, run: &Run<'_>, context: NodeId) -> Result<Vec<Item>> {
         match &self.body {
             Body::Expr(expr) => run.top(expr, context),

@@ -629,3 +629,74 @@ fn what_a_query_writes_has_a_bound_up_to_its_end() {
         assert_eq!(found, Err(Error::Stopped), "{text}");
     }
 }
+
+#[test]
+fn a_prepared_document_has_rows_and_edges() {
+    let text = "<r xmlns:p='urn:p'>\n <a k='1' p:k='2'>x<b/>y</a>\n <a><k>3</k></a><!--c--></r>";
+    let declares = "<n xmlns:q='urn:p'/>";
+    let prepared = Prepared::parse(text, Some(declares), &Free).expect("a document");
+    let pattern = |text: &str| prepared.pattern(text).expect("a pattern");
+    let rows = |text: &str| prepared.nodes(&pattern(text), None, &Free).expect("rows");
+    let all = rows("/r/a");
+    let of = |row: usize, text: &str| {
+        prepared
+            .cell(&pattern(text), all[row], false, &Free)
+            .expect("a cell")
+    };
+    let shown = |text: &str| Some(Found::Text(text.to_string()));
+    assert_eq!(all.len(), 2);
+    assert_eq!(of(0, "@k"), shown("1"));
+    assert_eq!(of(0, "@q:k"), shown("2"));
+    assert_eq!(of(0, "text()"), shown("x"));
+    assert_eq!(of(0, "."), shown("xy"));
+    assert_eq!(of(1, "k"), shown("3"));
+    assert_eq!(of(1, "@k"), None);
+    assert_eq!(of(1, "@mp:localname"), shown("a"));
+    assert_eq!(of(1, "@mp:parentid"), Some(Found::Number(0)));
+    assert_eq!(of(1, "k/@mp:parentlocalname"), shown("a"));
+    assert_eq!(of(0, "@mp:prev"), None);
+    assert_eq!(of(1, "@mp:prev"), of(0, "@mp:id"));
+    assert_eq!(of(0, "@q:k/@mp:namespaceuri"), shown("urn:p"));
+    assert_eq!(of(1, "@mp:xmltext"), shown("<a><k>3</k></a>"));
+    let named = |row: usize, name: &str, mapping| {
+        prepared
+            .named(name, all[row], mapping, false, &Free)
+            .expect("a cell")
+    };
+    assert_eq!(named(0, "k", Mapping::Attributes), shown("1"));
+    assert_eq!(named(0, "q:k", Mapping::Attributes), shown("2"));
+    assert_eq!(named(1, "k", Mapping::Attributes), None);
+    assert_eq!(named(1, "k", Mapping::Elements), shown("3"));
+    assert_eq!(named(1, "k", Mapping::Both), shown("3"));
+    assert_eq!(named(1, "zz:k", Mapping::Both), None);
+
+    let edges = prepared.edges(&rows("/"), &Free).expect("edges");
+    let lines: Vec<String> = edges
+        .iter()
+        .map(|e| {
+            format!(
+                "{} {:?} {} {} {:?} {:?}",
+                e.id, e.parent, e.kind, e.local, e.previous, e.text
+            )
+        })
+        .collect();
+    assert_eq!(edges.len(), 13, "{lines:#?}");
+    assert!(
+        edges
+            .iter()
+            .all(|e| e.parent.is_none_or(|p| edges.iter().any(|o| o.id == p)))
+    );
+    let ids: std::collections::HashSet<i64> = edges.iter().map(|e| e.id).collect();
+    assert_eq!(ids.len(), edges.len());
+    assert_eq!(
+        prepared.edges(&rows("/r/a"), &Free).expect("edges").len(),
+        11
+    );
+
+    for text in ["", "<a/><b/>", "x<a/>", "<a>", "plain"] {
+        assert!(Prepared::parse(text, None, &Free).is_err(), "{text}");
+    }
+    for text in ["/a[", "sql:variable(\"@x\")", "q2:a", ""] {
+        assert!(prepared.pattern(text).is_err(), "{text}");
+    }
+}

@@ -110,7 +110,7 @@ impl Binder<'_> {
             TableSource::Modification { .. } => Err(unsupported(
                 "A nested INSERT, UPDATE, DELETE, or MERGE statement",
             )),
-            TableSource::Rowset(_) => Err(unsupported("A rowset function")),
+            TableSource::Rowset(rowset) => self.rowset(rowset),
         }
     }
 

@@ -17,6 +17,7 @@ mod group;
 mod identity;
 mod inline;
 pub(crate) mod next_value;
+mod open_xml;
 mod operand;
 mod pivot;
 mod query;

@@ -32,6 +32,7 @@ mod merge_join;
 mod nested_loop;
 mod numbering;
 mod open_json;
+mod open_xml;
 pub(crate) mod operator;
 mod per_group;
 pub(crate) mod plan;
@@ -72,6 +73,7 @@ pub use exposed::{Exposed, ViewTarget, bind_query, function_columns, is_updatabl
 pub use kept::KeptPlan;
 pub(crate) use key_table::KeyTable;
 pub use open_json::{JsonColumn, OpenJson};
+pub use open_xml::{OpenXml, XmlColumn};
 pub use shared_rows::{ReadBlock, RowGatherer, SharedRows};
 pub(crate) use spill::{PARTITIONS, Partitions, partition_of, scratch_error};
 pub use spill::{SpillFile, row_bytes};

@@ -72,7 +72,7 @@ impl OpenJson {
 }
 
 /// The text as a value of the column.
-fn typed(
+pub(super) fn typed(
     text: &str,
     column: &OutputColumn,
     host: &dyn Host,

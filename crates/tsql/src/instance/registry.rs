@@ -25,6 +25,10 @@ pub trait SystemProcedure: Send + Sync {
     fn name(&self) -> &str;
     /// Its parameters in order, by which the arguments of a call are bound.
     fn parameters(&self) -> &[SystemParameter];
+    /// Do its texts take values of type `xml` as they are?
+    fn takes_xml(&self) -> bool {
+        false
+    }
     /// Runs it; the result is its return status.
     fn run(&self, call: &SystemCall<'_, '_>) -> Result<i32>;
 }

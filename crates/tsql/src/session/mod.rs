@@ -57,6 +57,7 @@ mod trigger;
 mod types;
 mod unhard;
 mod user_message;
+mod xml_documents;
 
 pub(crate) use access::{DbccTable, Securable, check_policy, columns_of};
 pub use access::{ProcedureRule, ViewRule, may_connect, procedure_rule, rule_of};
@@ -150,6 +151,7 @@ pub(crate) struct SessionState {
     pub identity_insert: RefCell<Option<(DatabaseId, i32)>>,
     pub access: access::AccessState,
     pub cursors: cursor::Cursors,
+    pub xml_documents: xml_documents::XmlDocuments,
     pub context_info: RefCell<Vec<u8>>,
     /// The master key of master that OPEN MASTER KEY opened: which one, and its bytes.
     pub open_master_key: RefCell<Option<([u8; 16], Vec<u8>)>>,
@@ -240,6 +242,7 @@ impl Session {
                 context_info: RefCell::default(),
                 open_master_key: RefCell::default(),
                 cursors: cursor::Cursors::default(),
+                xml_documents: xml_documents::XmlDocuments::default(),
                 session_context: RefCell::default(),
                 ended: Cell::new(false),
                 watch: events::RequestWatch::default(),
@@ -420,6 +423,7 @@ impl SessionState {
         self.context_info.borrow_mut().clear();
         self.open_master_key.replace(None);
         self.cursors.clear();
+        self.xml_documents.clear();
         self.session_context.borrow_mut().clear();
         self.last_identity.set(None);
         self.batch_identity.set(None);

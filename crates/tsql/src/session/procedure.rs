@@ -742,6 +742,8 @@ impl Execution<'_> {
             }
             let given = argument.and_then(|a| a.value.clone().map(|v| (v, a.data_type)));
             values.push(match (given, &parameter.default) {
+                // A document may come as such, though other texts take none without CAST.
+                (Some((value, DataType::Xml)), _) if procedure.takes_xml() => value,
                 (Some((value, from)), _) => {
                     super::convert::pass(value, from, parameter.data_type, self)?
                 }

@@ -80,6 +80,10 @@ impl SystemProcedure for Registered {
             .get_or_init(|| parse(self.procedure.parameters))
     }
 
+    fn takes_xml(&self) -> bool {
+        self.procedure.name == super::xml::PREPARE
+    }
+
     fn run(&self, call: &SystemCall<'_, '_>) -> Result<i32> {
         match self.procedure.body {
             Body::Native(run) => run(call),

@@ -3,7 +3,7 @@
 //! Map: `define` (how a procedure is described), `catalog` (ODBC catalogue), `help` (sp_help and family), `monitor`
 //! (sp_who and family), `server` (configuration, error log and the rest), `locks` (application locks), `messages` (those
 //! of users), `cleanup` (row versions), `properties` (extended properties), `foreach`, `describe` (columns and parameters of a text), `dbcc`, `diagnostics`,
-//! `check` (DBCC CHECKDB and family), `show_statistics`.
+//! `check` (DBCC CHECKDB and family), `show_statistics`, `xml` (documents for OPENXML).
 
 mod catalog;
 mod check;
@@ -20,6 +20,7 @@ mod monitor;
 mod properties;
 mod server;
 mod show_statistics;
+mod xml;
 
 use crate::instance::Registry;
 use define::{Procedure, Registered};
@@ -41,6 +42,7 @@ const ALL: &[&[Procedure]] = &[
     properties::PROCEDURES,
     server::PROCEDURES,
     show_statistics::PROCEDURES,
+    xml::PROCEDURES,
 ];
 
 /// Adds every procedure to the registry.

@@ -97,6 +97,8 @@ const RULES: &[(ProcedureRule, &[&str])] = &[
             "sp_updateextendedproperty",
             "sp_who",
             "sp_who2",
+            "sp_xml_preparedocument",
+            "sp_xml_removedocument",
             "xp_instance_regread",
             "xp_msver",
             "xp_regread",

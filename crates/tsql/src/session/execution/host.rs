@@ -474,6 +474,10 @@ impl Host for Execution<'_> {
         self.visible(database)
     }
 
+    fn xml_document(&self, handle: i64) -> Result<Arc<daruma_xml::Prepared>> {
+        self.prepared_document(handle)
+    }
+
     fn note_column(&self, database: DatabaseId, object: i32, column: i32) {
         self.note_column_use(database, object, column);
     }
