@@ -77,6 +77,8 @@ enum ClusterCommand {
     WindowsRules { state: OnOff },
     /// Take a node out of the cluster
     Evict { node: String },
+    /// Take this server, which runs, out of the cluster for good: its groups go to others, its vote goes, and it is no node any more
+    Leave,
     /// Make a quorum of this node alone, when the others are gone for good: what only they know is lost
     ForceQuorum {
         /// The others do not run, and will not before they can reach this node
@@ -197,6 +199,13 @@ fn carry_out(args: &ClusterArgs) -> Result<(), ClusterFailure> {
             let number = node.number(name)?;
             node.wish(Command::Evict { node: number })
         }
+        ClusterCommand::Leave => match node.ask(&Request::Depart)? {
+            Response::Departed => {
+                println!("the server has left the cluster and is no node any more");
+                Ok(())
+            }
+            _ => Err(ClusterFailure::Answer),
+        },
         ClusterCommand::ForceQuorum {
             the_others_are_gone: false,
         } => Err(ClusterFailure::NotSure),

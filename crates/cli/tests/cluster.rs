@@ -128,6 +128,7 @@ impl Server {
 const CLUSTER: &str =
     "SELECT cluster_name, quorum_type_desc, quorum_state_desc FROM sys.dm_hadr_cluster";
 const MEMBERS: &str = "SELECT member_name, member_type_desc, member_state_desc, number_of_quorum_votes FROM sys.dm_hadr_cluster_members";
+const NODES: &str = "SELECT COUNT(*) FROM sys.dm_hadr_cluster_members WHERE member_type = 0";
 const VOTES: &str =
     "SELECT ISNULL(SUM(number_of_quorum_votes), 0) FROM sys.dm_hadr_cluster_members";
 
@@ -205,9 +206,25 @@ fn two_servers_and_a_share() {
     alfa.wait_for(VOTES, "1");
     bravo.run();
     bravo.wait_for(MEMBERS, &all);
+
+    // One that leaves for good is no node from then on, and may join again as another.
+    bravo.done(&["leave"]);
+    alfa.wait_for(NODES, "1");
+    assert_eq!(bravo.sql("SELECT COUNT(*) FROM sys.dm_hadr_cluster"), "0");
+    assert!(!bravo.cluster(&["leave"]).status.success());
+    let alone = alfa.cluster(&["leave"]);
+    let why = String::from_utf8_lossy(&alone.stderr).into_owned();
+    assert!(why.contains("no other node may vote"), "{why}");
+    bravo.stop();
+    bravo.run();
+    assert_eq!(bravo.sql("SELECT COUNT(*) FROM sys.dm_hadr_cluster"), "0");
+    bravo.stop();
+    let token = alfa.done(&["token"]);
+    let own = ["--address", &bravo.address, "--node", "BRAVO"];
+    bravo.done(&["join", token.trim(), own[0], own[1], own[2], own[3]]);
+    bravo.run();
+    bravo.wait_for(MEMBERS, &all);
+
     alfa.done(&["evict", "BRAVO"]);
-    alfa.wait_for(
-        "SELECT COUNT(*) FROM sys.dm_hadr_cluster_members WHERE member_type = 0",
-        "1",
-    );
+    alfa.wait_for(NODES, "1");
 }

@@ -22,6 +22,9 @@ pub enum Command {
     Evict {
         node: u8,
     },
+    /// The node that asks leaves for good: its vote goes in the same change, and the member when it is silent. Done when those who stay
+    /// know that it has settled, so that nobody needs anything of the node.
+    Leave,
     NodeWeight {
         node: u8,
         weight: bool,
@@ -115,6 +118,8 @@ pub(crate) enum Step {
     Done,
     /// This state is to be agreed on.
     Propose(ClusterState),
+    /// This state, and the votes of those who have weight in it, are to be agreed on together.
+    ProposeVotes(ClusterState),
     /// A change of votes has to come first.
     Wait,
     Refused(String),
@@ -125,6 +130,11 @@ fn refused(text: impl Into<String>) -> Step {
 }
 
 impl Command {
+    /// A wish that may take the lead from whoever carries it out: who asks says it to the next leader, who goes on with it.
+    pub(crate) fn is_said_again(&self) -> bool {
+        matches!(self, Command::Evict { .. } | Command::Leave)
+    }
+
     /// What has to be done next, given what the cluster has agreed on. A step that was done twice is done once.
     pub(crate) fn step(&self, from: MemberId, state: &ClusterState, votes: Members) -> Step {
         let mut next = state.clone();
@@ -136,8 +146,9 @@ impl Command {
                 fingerprint,
             } => return add_node(next, name, address, *fingerprint),
             Command::Evict { node } => return evict(next, *node, votes),
+            Command::Leave => return leave(next, from),
             Command::NodeWeight { node, weight } => {
-                let Some(node) = next.node_mut(*node) else {
+                let Some(node) = next.node_mut(*node).filter(|n| !n.gone) else {
                     return no_node(*node);
                 };
                 node.weight = *weight;
@@ -181,9 +192,10 @@ impl Command {
             } => match owned(&mut next, group, *epoch, from) {
                 Some(found) if found.said > *said => return refused("a later word has come"),
                 Some(found) => {
+                    let stays = |n: &&u8| state.node(**n).is_none_or(|n| !n.gone);
                     found.said = *said;
-                    found.in_sync.clone_from(in_sync);
-                    found.automatic.clone_from(automatic);
+                    found.in_sync = in_sync.iter().filter(stays).copied().collect();
+                    found.automatic = automatic.iter().filter(stays).copied().collect();
                 }
                 None => return refused("another epoch of the group has begun"),
             },
@@ -195,6 +207,7 @@ impl Command {
                 // It has been done, or somebody else owns the group.
                 None => return Step::Done,
             },
+            Command::Take { .. } if state.is_gone(from) => return refused(LEFT),
             Command::Take { group, epoch } => match next.group_mut(group) {
                 Some(found) if found.epoch == *epoch => found.pass_to(from.number()),
                 Some(found) if found.owner == Some(from.number()) => return Step::Done,
@@ -231,6 +244,8 @@ impl GroupState {
     }
 }
 
+const LEFT: &str = "the node has left the cluster for good";
+
 fn no_node(number: u8) -> Step {
     refused(format!("node {number} is no member"))
 }
@@ -265,6 +280,7 @@ fn add_node(mut next: ClusterState, name: &str, address: &str, fingerprint: [u8;
         fingerprint,
         weight: true,
         left: false,
+        gone: false,
     });
     next.next_number += 1;
     match ClusterState::decode(&next.encode()) {
@@ -293,13 +309,33 @@ fn evict(mut next: ClusterState, number: u8, votes: Members) -> Step {
         (node.left, node.weight) = (true, false);
         return Step::Propose(next);
     }
-    next.nodes.retain(|n| n.number != number);
-    next.lower_priority = next.lower_priority.filter(|n| *n != number);
-    for group in &mut next.groups {
-        group.in_sync.retain(|n| *n != number);
-        group.automatic.retain(|n| *n != number);
-    }
+    next.remove_node(number);
     Step::Propose(next)
+}
+
+/// Vote and member go in one change; only the entry stays until the node is silent, so that it hears what became of it.
+fn leave(mut next: ClusterState, from: MemberId) -> Step {
+    let number = from.number();
+    let owned = next.groups.iter().find(|g| g.owner == Some(number));
+    if let Some(group) = owned {
+        return refused(format!(
+            "the node owns availability group '{}', and no other node can take it now; move or drop it first",
+            group.name
+        ));
+    }
+    let others = next.weighted().without(from);
+    let Some(node) = next.node_mut(number) else {
+        return Step::Done;
+    };
+    if node.gone {
+        return Step::Done;
+    }
+    if others.is_empty() {
+        return refused("no other node may vote: a cluster without this node could never act");
+    }
+    (node.left, node.weight, node.gone) = (true, false, true);
+    next.forget_node(number);
+    Step::ProposeVotes(next)
 }
 
 fn create_group(
@@ -309,6 +345,9 @@ fn create_group(
     name: &str,
     automatic: &[u8],
 ) -> Step {
+    if next.is_gone(from) {
+        return refused(LEFT);
+    }
     if let Some(found) = next.group(&group) {
         return match found.owner == Some(from.number()) {
             true => Step::Done,

@@ -97,6 +97,14 @@ impl Pair {
         }
     }
 
+    /// The server is no node any more.
+    pub(crate) fn forget(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+        match disk.remove(&folder.join(FILE)) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+            _ => disk.sync_dir(folder),
+        }
+    }
+
     pub(crate) fn write(&self, w: &mut Writer) {
         w.bytes(&self.certificate);
         w.bytes(&self.key);

@@ -27,6 +27,8 @@ pub enum Bug {
     WitnessBlindWrite,
     /// A leader that hears of no quorum leads on, and keeps the others from electing.
     LeadsWithoutQuorum,
+    /// A node is told that it has left for good before those who stay have agreed.
+    LeftBeforeAgreed,
     /// A forced quorum believes what its node knew of the groups' owners.
     ForcedKeepsOwners,
 }

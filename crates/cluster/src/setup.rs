@@ -85,6 +85,7 @@ pub fn create(
         fingerprint: pair.fingerprint().0,
         weight: true,
         left: false,
+        gone: false,
     };
     let mut state = ClusterState::first(cluster.to_string(), u128::from_le_bytes(id), first);
     state.join = Some(join.fingerprint().0);

@@ -53,6 +53,9 @@ pub struct NodeState {
     pub weight: bool,
     /// It left cleanly and has not come back.
     pub left: bool,
+    /// It left for good: it never votes again, and is no member any more as soon as it is silent.
+    #[serde(default)]
+    pub gone: bool,
 }
 
 /// Where the witness' record is.
@@ -145,6 +148,11 @@ impl ClusterState {
         self.nodes.iter_mut().find(|n| n.number == number)
     }
 
+    /// Has the node left for good?
+    pub fn is_gone(&self, member: MemberId) -> bool {
+        self.node(member.number()).is_some_and(|n| n.gone)
+    }
+
     /// A node by its name.
     pub fn named(&self, name: &str) -> Option<&NodeState> {
         self.nodes
@@ -156,6 +164,21 @@ impl ClusterState {
     pub fn with_certificate(&self, fingerprint: Fingerprint) -> Option<MemberId> {
         let found = self.nodes.iter().find(|n| n.fingerprint == fingerprint.0)?;
         MemberId::node(found.number)
+    }
+
+    /// Takes a node out. Its number is not given again.
+    pub(crate) fn remove_node(&mut self, number: u8) {
+        self.nodes.retain(|n| n.number != number);
+        self.forget_node(number);
+    }
+
+    /// Nothing is expected of the node any more: neither that it loses its vote first nor that it takes a group.
+    pub(crate) fn forget_node(&mut self, number: u8) {
+        self.lower_priority = self.lower_priority.filter(|n| *n != number);
+        for group in &mut self.groups {
+            group.in_sync.retain(|n| *n != number);
+            group.automatic.retain(|n| *n != number);
+        }
     }
 
     /// A group by its id.
@@ -181,6 +204,11 @@ impl ClusterState {
     /// Nodes that left cleanly.
     pub fn left(&self) -> Members {
         self.those(|n| n.left)
+    }
+
+    /// Nodes that left for good.
+    pub fn gone(&self) -> Members {
+        self.those(|n| n.gone)
     }
 
     fn those(&self, wanted: impl Fn(&NodeState) -> bool) -> Members {

@@ -10,6 +10,7 @@
 //! A sync that failed is not repeated: the node ends, and what it has on disk is found out at the next start.
 
 use crate::codec::{CodecError, Reader, Writer, seal, unseal};
+use crate::identity::Pair;
 use daruma_base::{Disk, DiskFile, OpenMode};
 use daruma_quorum::{MemberId, Register};
 use std::io::{self, ErrorKind};
@@ -101,6 +102,13 @@ impl Store {
         drop(file);
         self.disk.rename(&beside, &self.path())?;
         self.disk.sync_dir(&self.folder)
+    }
+
+    /// The server is no member any more, and what made it a node goes: the certificate first, as a register whose node left for good
+    /// and has none tells what happened.
+    pub(crate) fn forget_node(&self) -> io::Result<()> {
+        Pair::forget(&*self.disk, &self.folder)?;
+        self.forget()
     }
 
     /// The server is no member any more.

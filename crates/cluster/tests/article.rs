@@ -6,7 +6,7 @@ mod simulation;
 
 use daruma_cluster::{Command, Outcome, Timing, WitnessPlace};
 use daruma_quorum::{Members, WITNESS};
-use simulation::{FAIR, World, member, ms};
+use simulation::{FAIR, GROUP, Net, World, member, ms};
 
 /// Longer than anything that follows a loss; a witness that flapped is another matter.
 const REST: u64 = 8000;
@@ -262,4 +262,116 @@ fn a_leader_that_hears_nobody_stands_in_nobodys_way() {
     (0..3).for_each(|i| world.cut(i, leader));
     rest(&mut world);
     assert_ne!(world.leader().expect("two of three"), leader);
+}
+
+/// A question may be lost: it is asked again when its time is up.
+fn departs(world: &mut World, goes: usize) {
+    world.depart(goes).expect("nothing is broken");
+    let has_left = world.run_until(ms(60_000), |w| w.has_departed(goes));
+    assert_eq!(has_left, Ok(true), "{goes}: {:?}", world.outcomes);
+    rest(world);
+}
+
+/// Whoever it is, those who stay go on, and need nothing of it.
+#[test]
+fn who_leaves_for_good_is_no_member() {
+    for (nodes, witness) in [(2, false), (2, true), (3, false), (4, false), (5, true)] {
+        for who_leads in [true, false] {
+            let mut world = cluster(nodes, witness);
+            let leader = world.leader().unwrap();
+            let goes = match who_leads {
+                true => leader,
+                false => (0..nodes).rfind(|i| *i != leader).unwrap(),
+            };
+            // An owner hands over first.
+            let entry = world.machine(leader).state().groups[0].clone();
+            if entry.owner == Some(goes as u8) {
+                let to =
+                    (0..nodes as u8).find(|n| usize::from(*n) != goes && entry.in_sync.contains(n));
+                let (group, epoch) = (entry.id, entry.epoch);
+                let release = Command::Release { group, epoch, to };
+                assert_eq!(told(&mut world, goes, release), Outcome::Done);
+            }
+            departs(&mut world, goes);
+            let leader = world.leader().expect("the others go on");
+            let state = world.machine(leader).state().clone();
+            assert_eq!(state.nodes.len(), nodes - 1);
+            assert_eq!(state.node(goes as u8), None);
+            assert!(!state.groups[0].in_sync.contains(&(goes as u8)));
+            let votes = world.votes().unwrap();
+            assert_eq!(votes.count() % 2, 1);
+            assert!(!votes.contains(member(goes)));
+            assert!(world.owner().is_some());
+        }
+    }
+}
+
+/// The vote goes first, and with it the lead: the next leader finishes what was begun.
+#[test]
+fn an_evicted_leader_is_no_member() {
+    // Every question arrives.
+    let net = Net {
+        lost_one_in: u64::MAX,
+        ..FAIR
+    };
+    for seed in 0..60 {
+        let mut world =
+            World::with_group(3, false, net, Timing::default(), seed).expect("a cluster");
+        rest(&mut world);
+        let owner = world.owner().unwrap();
+        let goes = (owner + 1) % 3;
+        let others = [owner, (owner + 2) % 3];
+        // Only one may lead for a while.
+        for weight in [false, true] {
+            for node in others.map(|n| n as u8) {
+                let command = Command::NodeWeight { node, weight };
+                assert_eq!(told(&mut world, owner, command), Outcome::Done);
+            }
+            rest(&mut world);
+            assert_eq!(world.leader(), Some(goes));
+        }
+        let evict = Command::Evict { node: goes as u8 };
+        assert_eq!(told(&mut world, owner, evict), Outcome::Done, "seed {seed}");
+        rest(&mut world);
+        let leader = world.leader().expect("the others go on");
+        assert_ne!(leader, goes);
+        assert_eq!(world.machine(leader).state().nodes.len(), 2);
+    }
+}
+
+#[test]
+fn nobody_leaves_whom_the_others_need() {
+    let mut world = cluster(3, false);
+    let owner = world.owner().unwrap();
+    let refused = told(&mut world, owner, Command::Leave);
+    assert!(
+        matches!(&refused, Outcome::Refused(why) if why.contains("owns availability group 'g'"))
+    );
+    assert_eq!(
+        told(&mut world, owner, Command::DynamicQuorum { on: false }),
+        Outcome::Done
+    );
+    let (goes, lost) = ((owner + 1) % 3, (owner + 2) % 3);
+    world.crash(lost);
+    rest(&mut world);
+    let refused = told(&mut world, goes, Command::Leave);
+    assert!(
+        matches!(&refused, Outcome::Refused(why) if why.contains("no quorum")),
+        "{refused:?}"
+    );
+    // The last one.
+    let mut world = cluster(2, false);
+    let owner = world.owner().unwrap();
+    departs(&mut world, 1 - owner);
+    let group = GROUP;
+    let epoch = world.machine(owner).state().groups[0].epoch;
+    assert_eq!(
+        told(&mut world, owner, Command::DropGroup { group, epoch }),
+        Outcome::Done
+    );
+    let refused = told(&mut world, owner, Command::Leave);
+    assert!(
+        matches!(&refused, Outcome::Refused(why) if why.contains("no other node")),
+        "{refused:?}"
+    );
 }

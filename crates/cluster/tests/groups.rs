@@ -27,6 +27,7 @@ fn storms(net: Net, timing: Timing, seed: u64) {
             net,
             timing,
             faults: FAULTS_PER_STORM,
+            departures: false,
             seed: seed + n,
         };
         let world = groups(&plan).unwrap_or_else(|e| panic!("{e}"));
@@ -55,6 +56,7 @@ fn an_owner_that_was_restarted_acts_in_an_epoch_of_its_own() {
         net: FAIR,
         timing: Timing::default(),
         faults: FAULTS_PER_STORM,
+        departures: false,
         seed: 500_031,
     };
     groups(&plan).unwrap_or_else(|e| panic!("{e}"));

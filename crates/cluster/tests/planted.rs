@@ -26,6 +26,7 @@ fn is_found(bug: Bug) {
                 hasty()
             },
             faults: 80,
+            departures: false,
             seed: n,
         };
         found = storm(&plan).err();
@@ -48,6 +49,7 @@ fn is_found_with_data(bug: GroupBug) {
             net: if seed % 2 == 0 { LATE } else { FAIR },
             timing: Timing::default(),
             faults: 80,
+            departures: false,
             seed,
         };
         groups(&plan).err()
@@ -158,4 +160,29 @@ fn an_old_witness_that_is_believed_is_found() {
     let leads = leads_beside_an_old_witness();
     plant(None);
     assert!(leads, "the bug does nothing");
+}
+
+/// The only vote leaves while nobody hears it, and is gone when the network is whole again.
+fn goes_on_without_the_only_vote() -> Result<(), String> {
+    let mut world = World::new(2, false, FAIR, Timing::default(), 3);
+    world.run(ms(8000)).expect("nothing is broken");
+    let leader = world.leader().expect("a leader");
+    world.cut(leader, 1 - leader);
+    world.depart(leader).expect("nothing is broken");
+    world.run(ms(4000)).expect("nothing is broken");
+    world.heal();
+    world.run(ms(30_000)).expect("nothing is broken");
+    match (world.has_departed(leader), world.leader()) {
+        (true, Some(next)) if next != leader => Ok(()),
+        found => Err(format!("{found:?}, {:?}", world.outcomes)),
+    }
+}
+
+#[test]
+fn nodes_that_leave_before_the_others_agree_are_found() {
+    assert_eq!(goes_on_without_the_only_vote(), Ok(()));
+    plant(Some(Bug::LeftBeforeAgreed));
+    let told = goes_on_without_the_only_vote();
+    plant(None);
+    println!("{}", told.expect_err("the bug does nothing"));
 }

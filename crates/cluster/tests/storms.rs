@@ -14,6 +14,11 @@ fn number(name: &str) -> Option<u64> {
 }
 
 fn storms(net: Net, timing: Timing, seed: u64) {
+    storms_with(net, timing, seed, false);
+}
+
+/// Storms; how many members left for good.
+fn storms_with(net: Net, timing: Timing, seed: u64, departures: bool) -> usize {
     let shapes = [
         (2, false),
         (2, true),
@@ -24,7 +29,7 @@ fn storms(net: Net, timing: Timing, seed: u64) {
     ];
     let faults = number("DARUMA_CLUSTER_FAULTS").unwrap_or(FAULTS_PER_STORM * shapes.len() as u64);
     let seed = number("DARUMA_CLUSTER_SEED").unwrap_or(seed);
-    let (mut done, mut failovers, mut steps) = (0, 0, 0);
+    let (mut done, mut failovers, mut steps, mut departed) = (0, 0, 0, 0);
     for n in 0.. {
         let (nodes, witness) = shapes[n as usize % shapes.len()];
         let plan = Plan {
@@ -33,18 +38,21 @@ fn storms(net: Net, timing: Timing, seed: u64) {
             net,
             timing,
             faults: FAULTS_PER_STORM,
+            departures,
             seed: seed + n,
         };
         let world = storm(&plan).unwrap_or_else(|e| panic!("{e}"));
         done += FAULTS_PER_STORM;
         failovers += world.failovers;
         steps += world.steps;
+        departed += world.count() - world.remaining();
         if done >= faults {
             break;
         }
     }
     println!("{done} faults, {failovers} epochs of the group, {steps} events");
     assert!(failovers > done / 40, "{failovers} failovers are no test");
+    departed
 }
 
 #[test]
@@ -55,6 +63,14 @@ fn one_acts_on_a_fair_network() {
 #[test]
 fn one_acts_where_only_the_fence_keeps_owners_apart() {
     storms(FAIR, hasty(), 2_000_000);
+}
+
+#[test]
+fn one_acts_while_members_leave_for_good() {
+    let departed = storms_with(FAIR, Timing::default(), 3_000_000, true);
+    assert!(departed > 0, "nobody left");
+    let departed = storms_with(LATE, Timing::default(), 4_000_000, true);
+    assert!(departed > 0, "nobody left");
 }
 
 #[test]
@@ -104,6 +120,7 @@ fn a_step_is_on_disk_whole() {
         net: FAIR,
         timing: Timing::default(),
         faults: FAULTS_PER_STORM,
+        departures: false,
         seed: 20_000_553,
     };
     storm(&plan).unwrap_or_else(|e| panic!("{e}"));

@@ -19,6 +19,7 @@ fn register() -> Register {
         fingerprint: [0; 32],
         weight: true,
         left: false,
+        gone: false,
     };
     let body = ClusterState::first("c".into(), 9, own).encode();
     let votes = Members::nodes(2).with(WITNESS);

@@ -458,6 +458,42 @@ fn a_group_goes_where_an_administrator_wants_it() {
     });
 }
 
+/// `daruma cluster leave` on the owner: refused while nobody may take the group; then another leads, and the server is no node any more.
+#[test]
+fn an_owner_that_leaves_for_good_hands_its_group_over() {
+    const NODE: &str = "SELECT COUNT(*) FROM sys.dm_hadr_cluster";
+    let root = tempfile::tempdir().expect("temporary directory");
+    let mut servers = group(root.path(), "MANUAL");
+    let why = servers[0].cluster_refuses(&["leave"]);
+    assert!(why.contains("owns availability group 'g'"), "{why}");
+    servers[0].sql("INSERT d.dbo.t VALUES (1, 'before')");
+    for name in NODES {
+        servers[0].sql(&format!(
+            "ALTER AVAILABILITY GROUP g MODIFY REPLICA ON '{name}' WITH (FAILOVER_MODE = AUTOMATIC)"
+        ));
+    }
+    wait("it may go by itself", &servers[0], || {
+        let automatic = shown(&servers[0])["groups"][0]["automatic"].clone();
+        automatic.as_array().is_some_and(|a| a.len() == NODES.len())
+    });
+    servers[0].cluster(&["leave"]);
+    let next = 1 + leader(&[&servers[1], &servers[2]]);
+    servers[next].wait_for("SELECT COUNT(*) FROM d.dbo.t", "1");
+    servers[next].sql("INSERT d.dbo.t VALUES (2, 'after')");
+    wait("it is no member", &servers[next], || {
+        let nodes = shown(&servers[next])["nodes"].clone();
+        nodes.as_array().is_some_and(|n| n.len() == 2)
+    });
+    for again in [false, true] {
+        if again {
+            servers[0].stop();
+            servers[0].run();
+        }
+        assert_eq!(servers[0].value(NODE).as_deref(), Some("0"));
+        assert_ne!(servers[0].value(OWN_ROLE).as_deref(), Some("PRIMARY"));
+    }
+}
+
 #[test]
 fn an_owner_whose_group_goes_nowhere_stops_in_order_and_leads_again() {
     let root = tempfile::tempdir().expect("temporary directory");

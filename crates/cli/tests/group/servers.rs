@@ -88,6 +88,19 @@ impl Server {
         String::from_utf8(output.stdout).expect("text")
     }
 
+    /// A command of `daruma cluster` that must fail; what it says.
+    pub fn cluster_refuses(&self, arguments: &[&str]) -> String {
+        let output = Command::new(DARUMA)
+            .arg("cluster")
+            .args(arguments)
+            .arg("--data")
+            .arg(&self.folder)
+            .output()
+            .expect("the program runs");
+        assert!(!output.status.success(), "{arguments:?}");
+        String::from_utf8(output.stderr).expect("text")
+    }
+
     /// Sends the process a signal.
     pub fn signal(&self, name: &str) {
         let process = self.process.as_ref().expect("it runs");

@@ -166,6 +166,7 @@ impl Machine {
         self.carry_out_wishes();
         self.follow_votes();
         self.move_groups();
+        self.remove_gone();
     }
 
     /// Nobody may be kept from electing by a leader that can do nothing.
@@ -188,6 +189,9 @@ impl Machine {
     pub(super) fn lose_lead(&mut self) {
         let Some(lead) = self.lead.take() else { return };
         for wish in lead.wishes {
+            if wish.command.is_said_again() {
+                continue;
+            }
             let outcome = Outcome::Unknown("the leader has lost the lead".into());
             self.tell_outcome(wish.from, wish.id, outcome);
         }
@@ -353,7 +357,8 @@ impl Machine {
         let lead = self.lead.as_ref();
         let goes = lead.is_some_and(|l| l.witness_goes);
         Situation {
-            weighted: state.weighted(),
+            // Who goes for good gets no vote back while that waits to settle: those who stay would need it.
+            weighted: state.weighted().difference(self.state.gone()),
             reachable: self.reachable(votes),
             left: state.left().difference(self.returned()).union(leaving),
             votes,
@@ -620,6 +625,11 @@ impl Machine {
             (command, _) => command,
         };
         match command.step(from, &base, votes) {
+            Step::Done
+                if command == Command::Leave && (votes.contains(from) || !self.is_known()) =>
+            {
+                None
+            }
             Step::Done => Some(self.done(&command)),
             Step::Refused(why) => Some(Outcome::Refused(why)),
             Step::Wait => {
@@ -636,15 +646,48 @@ impl Machine {
                 }
                 None
             }
-            Step::Propose(state) => match self.propose(votes, &state) || self.lead.is_none() {
-                // One vote may be enough for it.
-                true if self.node.register().settled => self.next_step(),
-                true => None,
-                false => Some(Outcome::Refused(
-                    "the cluster's state would be too long".into(),
-                )),
-            },
+            Step::Propose(state) => self.propose_step(votes, &state),
+            Step::ProposeVotes(state) => {
+                let situation = Situation {
+                    weighted: state.weighted(),
+                    ..self.situation()
+                };
+                match self.wanted(&situation) {
+                    Some(votes) if planted(Bug::LeftBeforeAgreed) => {
+                        self.propose(votes, &state);
+                        Some(Outcome::Done)
+                    }
+                    Some(votes) => self.propose_step(votes, &state),
+                    None => Some(Outcome::Refused(
+                        "those who stay would have no quorum".into(),
+                    )),
+                }
+            }
         }
+    }
+
+    fn propose_step(&mut self, votes: Members, state: &ClusterState) -> Option<Outcome> {
+        match self.propose(votes, state) || self.lead.is_none() {
+            // One vote may be enough for it.
+            true if self.node.register().settled => self.next_step(),
+            true => None,
+            false => Some(Outcome::Refused(
+                "the cluster's state would be too long".into(),
+            )),
+        }
+    }
+
+    /// Do those who elect the next leader know that what is held has settled?
+    fn is_known(&self) -> bool {
+        let Some(lead) = &self.lead else { return false };
+        let register = self.node.register();
+        let knows = |m: &MemberId| {
+            let holds = lead.peers[place(*m)].holds;
+            [self.me(), WITNESS].contains(m) || holds == Some((register.held.version, true))
+        };
+        let votes = register.held.new;
+        let told: Members = votes.iter().filter(knows).collect();
+        register.settled && told.is_majority_of(votes)
     }
 
     /// The record of a new witness is there before anybody counts on it.
@@ -716,6 +759,28 @@ impl Machine {
                 group.pass_to(to);
             }
             let votes = self.node.register().held.new;
+            self.propose(votes, &state);
+        }
+    }
+
+    /// Nodes that left for good are members until they are silent: their servers have ended them then.
+    fn remove_gone(&mut self) {
+        let Some(lead) = &self.lead else { return };
+        let Some(base) = lead.base.clone().filter(|_| self.node.register().settled) else {
+            return;
+        };
+        if lead.since + self.timing.suspicion > self.now {
+            return;
+        }
+        let votes = self.node.register().held.new;
+        let is_silent = |number: u8| {
+            let member = MemberId::node(number).filter(|m| *m != self.me() && !votes.contains(*m));
+            member.is_some_and(|m| !self.has_been_heard(m, self.timing.suspicion))
+        };
+        let gone = base.nodes.iter().find(|n| n.gone && is_silent(n.number));
+        if let Some(number) = gone.map(|n| n.number) {
+            let mut state = (*base).clone();
+            state.remove_node(number);
             self.propose(votes, &state);
         }
     }

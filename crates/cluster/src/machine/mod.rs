@@ -421,6 +421,9 @@ impl Machine {
             (true, false) => {
                 self.lead = Some(Lead::new(self.now));
                 self.follow.leader = None;
+                let again = |w: &&mut (Command, Duration, bool)| w.0.is_said_again();
+                let wishes = self.wishes.values_mut().filter(again);
+                wishes.for_each(|w| w.2 = false);
             }
             (false, true) => self.lose_lead(),
             _ => {}

@@ -25,8 +25,8 @@ const SOCKET: &str = "control";
 const LINE_BYTES_MAX: u64 = 1 << 20;
 /// Who connects has to say something in so long.
 const SAY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Whoever asks waits longer than any wish may take.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Whoever asks waits longer than any wish may take, or all that a node does before it leaves for good.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
 /// Connections at once.
 const SERVED_MAX: usize = 16;
 const LEAVE_WAIT: Duration = Duration::from_secs(5);
@@ -42,6 +42,8 @@ pub enum Request {
     Force,
     /// Give the vote away; the server is about to stop.
     Leave,
+    /// Leave the cluster for good.
+    Depart,
     /// A new join token.
     Token,
     /// In which epoch does this node act for the group now?
@@ -56,6 +58,8 @@ pub enum Response {
     Forced,
     /// Whether the cluster has agreed.
     Left(bool),
+    /// The server is no node any more.
+    Departed,
     Token(String),
     Acts(Option<u64>),
     Failed(String),
@@ -205,6 +209,10 @@ fn answer(shared: &Shared, request: Request) -> Response {
             false => Response::Failed("the node has ended".into()),
         },
         Request::Leave => Response::Left(shared.leave(LEAVE_WAIT)),
+        Request::Depart => match shared.depart() {
+            Ok(()) => Response::Departed,
+            Err(why) => Response::Failed(why),
+        },
         Request::Token => match shared.make_token() {
             Ok(token) => Response::Token(token.encode()),
             Err(error) => Response::Failed(error.to_string()),

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 /// Between two looks at the clock.
 pub(super) const TICK: Duration = Duration::from_millis(25);
+/// Why a node that left for good has ended.
+pub(super) const LEFT: &str = "this server has left the cluster";
 /// Questions to the witness that wait: the machine asks one at a time.
 const ASKS_MAX: usize = 4;
 
@@ -59,6 +61,7 @@ impl Driver {
             let actions = match self.shared.inbox.next(wait) {
                 Next::Stop => return,
                 Next::Nothing => Vec::new(),
+                Next::Input(Input::Forget) => return self.forget(),
                 Next::Input(input) => self.step(input),
             };
             let mut done = self.finish(actions);
@@ -95,6 +98,8 @@ impl Driver {
             Input::Wish(id, command) => self.machine.wish(now, id, command),
             Input::Leave => self.machine.leave(now),
             Input::Force => self.machine.force(now),
+            // The loop ends with it.
+            Input::Forget => Vec::new(),
             Input::View(told) => {
                 // Who asked may have gone.
                 let _ = told.send(self.machine.view());
@@ -152,6 +157,22 @@ impl Driver {
         self.shared.say(&format!(
             "The node of the cluster has ended, until the server is started again: {why}."
         ));
+        self.cease(why);
+    }
+
+    /// The cluster has agreed that this node left for good, and nobody needs what it promised.
+    fn forget(self) {
+        let forgotten = self.store.forget_node();
+        match forgotten {
+            Ok(()) => {
+                self.shared.say("This server has left the cluster.");
+                self.cease(LEFT.into());
+            }
+            Err(error) => self.end(&error),
+        }
+    }
+
+    fn cease(self, why: String) {
         {
             let mut published = self.shared.published.lock();
             published.owned.clear();

@@ -52,6 +52,9 @@ const INPUTS_MAX: usize = 4096;
 /// Longer than a machine takes for any wish.
 const WISH_LIMIT: Duration = Duration::from_secs(25);
 
+/// A node that leaves for good asks again for so long, and waits so long for its own end.
+const DEPART_LIMIT: Duration = Duration::from_secs(12);
+
 /// How a node is run.
 pub struct ClusterOptions {
     pub env: Env,
@@ -98,10 +101,15 @@ pub(crate) struct Shared {
     published: Mutex<Published>,
     answers: Mutex<BTreeMap<u64, Sender<Outcome>>>,
     next_wish: AtomicU64,
+    /// Gives the groups of this node to others.
+    hand_over: Mutex<Option<HandOver>>,
     me: MemberId,
     pair: Pair,
     log: Arc<dyn Fn(&str) + Send + Sync>,
 }
+
+/// See [`Cluster::hands_over_by`].
+type HandOver = Arc<dyn Fn() + Send + Sync>;
 
 /// What the last step has left.
 struct Published {
@@ -120,6 +128,8 @@ enum Input {
     View(Sender<ClusterView>),
     Leave,
     Force,
+    /// The cluster has agreed that this node left for good.
+    Forget,
 }
 
 #[derive(Default)]
@@ -211,6 +221,11 @@ impl Cluster {
         let machine = Machine::new(me, stored.register, stored.seen, timing, seed, elapsed());
         let machine = machine.ok_or_else(|| ClusterError::State(folder.clone()))?;
         let pair = Pair::load(&*env.disk, &folder).map_err(ClusterError::Folder)?;
+        if pair.is_none() && machine.state().is_gone(me) {
+            // A crash came between the certificate's end and the register's.
+            store.forget().map_err(ClusterError::Folder)?;
+            return Ok(None);
+        }
         let known = machine.state().node(me.number()).map(|n| n.fingerprint);
         let pair = pair
             .filter(|p| known.is_none_or(|k| k == p.fingerprint().0))
@@ -225,6 +240,7 @@ impl Cluster {
             }),
             answers: Mutex::default(),
             next_wish: AtomicU64::new(1),
+            hand_over: Mutex::new(None),
             me,
             pair,
             log,
@@ -275,6 +291,11 @@ impl Cluster {
     /// Has a wish carried out, and waits for what becomes of it.
     pub fn wish(&self, command: Command) -> Outcome {
         self.shared.wish(command)
+    }
+
+    /// How the server gives its groups away before this node leaves for good.
+    pub fn hands_over_by(&self, hand_over: impl Fn() + Send + Sync + 'static) {
+        *self.shared.hand_over.lock() = Some(Arc::new(hand_over));
     }
 
     /// Forces a quorum of this node alone, by order of an administrator who knows that the others are gone.
@@ -375,8 +396,65 @@ impl Shared {
         match self.wish(Command::SetJoin { fingerprint }) {
             Outcome::Refused(why) => Err(SetupError::Refused(why)),
             Outcome::Unknown(why) => Err(SetupError::Unknown(why)),
-            Outcome::Done | Outcome::Shown(_) | Outcome::Added { .. } => Ok(token),
+            Outcome::Done | Outcome::Shown(_) | Outcome::Added { .. } => {
+                self.await_join_certificate(fingerprint)?;
+                Ok(token)
+            }
         }
+    }
+
+    /// Who joins comes to this node, which lets nobody in by a token that it has not heard of.
+    fn await_join_certificate(&self, wanted: Option<[u8; 32]>) -> Result<(), SetupError> {
+        let until = Instant::now() + WISH_LIMIT;
+        while self.state().join != wanted {
+            if Instant::now() >= until {
+                let late = "this node has not heard of the token that was made";
+                return Err(SetupError::Unknown(late.into()));
+            }
+            std::thread::sleep(drive::TICK);
+        }
+        Ok(())
+    }
+
+    /// Leaves the cluster for good. From `Ok` on the server is no node, and its folder says so.
+    fn depart(&self) -> Result<(), String> {
+        let hand_over = self.hand_over.lock().clone();
+        if let Some(hand_over) = hand_over {
+            hand_over();
+        }
+        let until = Instant::now() + DEPART_LIMIT;
+        loop {
+            match self.wish(Command::Leave) {
+                Outcome::Refused(why) => return Err(why),
+                // A leader that leaves loses the lead on the way: the next one knows.
+                Outcome::Unknown(why) if Instant::now() >= until => {
+                    return Err(self.not_known(&why));
+                }
+                Outcome::Unknown(_) => std::thread::sleep(drive::TICK),
+                Outcome::Done | Outcome::Shown(_) | Outcome::Added { .. } => break,
+            }
+        }
+        self.inbox.push(Input::Forget);
+        let until = Instant::now() + DEPART_LIMIT;
+        while self.published.lock().failed.is_none() && Instant::now() < until {
+            std::thread::sleep(drive::TICK);
+        }
+        let failed = self.published.lock().failed.clone();
+        match failed.as_deref() {
+            Some(drive::LEFT) => Ok(()),
+            why => Err(why.unwrap_or("the node has not ended in time").to_string()),
+        }
+    }
+
+    /// What to do when nobody has answered.
+    fn not_known(&self, why: &str) -> String {
+        let hint = match self.state().is_gone(self.me) {
+            true => {
+                "if another node does not show this one any more, stop the server and remove its folder 'cluster'"
+            }
+            false => "say it again",
+        };
+        format!("it is not known whether the cluster has agreed ({why}); {hint}")
     }
 
     fn leave(&self, wait: Duration) -> bool {

@@ -67,6 +67,10 @@ struct Place {
     rate: u64,
     /// Told to stop: until when it may take.
     leaving: Option<Duration>,
+    /// The wish by which it leaves for good.
+    departing: Option<u64>,
+    /// It has left for good: nothing of it is on disk any more.
+    departed: bool,
 }
 
 /// How the network behaves.
@@ -146,6 +150,7 @@ impl World {
             fingerprint: [n as u8; 32],
             weight: true,
             left: false,
+            gone: false,
         };
         let mut state = ClusterState::first("sim".into(), 1, node(0));
         state.nodes = (0..count).map(node).collect();
@@ -174,6 +179,8 @@ impl World {
                 offset: Duration::from_secs(dice.below(1_000_000)),
                 rate: 990_000 + dice.below(20_001),
                 leaving: None,
+                departing: None,
+                departed: false,
             })
             .collect();
         let mut records = BTreeMap::new();
@@ -259,7 +266,7 @@ impl World {
     // --- faults
 
     pub fn start(&mut self, i: usize) {
-        if self.nodes[i].machine.is_some() {
+        if self.nodes[i].machine.is_some() || self.nodes[i].departed {
             return;
         }
         let seed = self.dice.below(u64::MAX);
@@ -267,7 +274,7 @@ impl World {
         let timing = self.timing;
         let node = &mut self.nodes[i];
         node.life += 1;
-        node.leaving = None;
+        (node.leaving, node.departing) = (None, None);
         node.machine = Machine::new(
             member(i),
             node.register.clone(),
@@ -294,6 +301,32 @@ impl World {
         node.leaving.get_or_insert(until);
         let actions = machine.leave(now);
         self.act(i, actions)
+    }
+
+    /// `daruma cluster leave`: said again until there is an answer.
+    pub fn depart(&mut self, i: usize) -> Result<(), String> {
+        if self.is_up(i) {
+            let id = self.wish(i, Command::Leave)?;
+            self.nodes[i].departing = Some(id);
+        }
+        Ok(())
+    }
+
+    fn follow_departure(&mut self, i: usize) -> Result<(), String> {
+        let asked = self.nodes[i].departing;
+        match asked.and_then(|id| self.outcomes.get(&id)) {
+            Some(Outcome::Done) => {
+                self.crash(i);
+                self.nodes[i].departed = true;
+                Ok(())
+            }
+            Some(Outcome::Unknown(_)) => self.depart(i),
+            Some(_) => {
+                self.nodes[i].departing = None;
+                Ok(())
+            }
+            None => Ok(()),
+        }
     }
 
     pub fn pause(&mut self, i: usize, length: Duration) {
@@ -365,6 +398,15 @@ impl World {
 
     pub fn count(&self) -> usize {
         self.nodes.len()
+    }
+
+    pub fn has_departed(&self, i: usize) -> bool {
+        self.nodes[i].departed
+    }
+
+    /// Those who have not left for good.
+    pub fn remaining(&self) -> usize {
+        self.nodes.iter().filter(|n| !n.departed).count()
     }
 
     pub fn is_up(&self, i: usize) -> bool {
@@ -496,6 +538,7 @@ impl World {
         let actions = machine.tick(now);
         self.act(i, actions)?;
         self.push(self.now + TICK, Event::Tick(i, life));
+        self.follow_departure(i)?;
         if self.plane.is_some() && self.is_up(i) {
             self.with_plane(|plane, world| plane.tick(world, i))?;
         } else if self.data_plane && self.dice.one_in(20) {
@@ -721,7 +764,8 @@ impl World {
     /// Members on whose disks this configuration is, or what came after it.
     fn holders(&self, configuration: &Configuration) -> Members {
         let has = |register: &Register| register.held.version >= configuration.version;
-        let nodes = (0..self.nodes.len()).filter(|n| has(&self.nodes[*n].register));
+        let is_holder = |n: &usize| !self.nodes[*n].departed && has(&self.nodes[*n].register);
+        let nodes = (0..self.nodes.len()).filter(is_holder);
         let nodes: Members = nodes.map(member).collect();
         let state = ClusterState::decode(&configuration.body).expect("what was proposed");
         let record = state.witness.and_then(|w| self.records.get(&w.id));
@@ -784,6 +828,8 @@ pub struct Plan {
     pub timing: Timing,
     pub faults: u64,
     pub seed: u64,
+    /// Members leave for good, down to two.
+    pub departures: bool,
 }
 
 /// Runs a plan; the number of faults, or what was broken.
@@ -799,7 +845,13 @@ pub fn storm(plan: &Plan) -> Result<World, String> {
     let mut places = 100;
     for n in 0..plan.faults {
         world.storms = true;
-        fault(&mut world, plan.witness, &mut places).map_err(told)?;
+        match plan.departures && world.dice.one_in(30) && world.remaining() > 2 {
+            true => {
+                let i = world.dice.below(world.count() as u64) as usize;
+                world.depart(i).map_err(told)?;
+            }
+            false => fault(&mut world, plan.witness, &mut places).map_err(told)?,
+        }
         let pause = match world.dice.one_in(3) {
             true => 20,
             false => 1500,

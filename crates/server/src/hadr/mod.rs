@@ -79,6 +79,14 @@ impl Availability {
         compression: Defaults,
     ) -> Availability {
         let common = Common::new(instance, cluster, compression);
+        if let Some(cluster) = common.cluster() {
+            let of = Arc::downgrade(&common);
+            cluster.hands_over_by(move || {
+                if let Some(common) = of.upgrade() {
+                    hand_over(&common);
+                }
+            });
+        }
         let service = Service {
             common: common.clone(),
         };
@@ -118,14 +126,7 @@ impl Availability {
             return;
         };
         if in_order {
-            let groups = self.common.groups.read().clone();
-            for group in groups {
-                // A group whose thread has ended leads nothing.
-                let _ = group.ask(|group| {
-                    group.hand_over_to_anybody();
-                    Ok(())
-                });
-            }
+            hand_over(&self.common);
         }
         cluster::stop(cluster, in_order);
     }
@@ -144,6 +145,18 @@ impl Availability {
 impl Drop for Availability {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// Gives the groups that this server leads to others, as far as they can take them.
+fn hand_over(common: &Common) {
+    let groups = common.groups.read().clone();
+    for group in groups {
+        // A group whose thread has ended leads nothing.
+        let _ = group.ask(|group| {
+            group.hand_over_to_anybody();
+            Ok(())
+        });
     }
 }
 
