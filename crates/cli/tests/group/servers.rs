@@ -110,6 +110,16 @@ impl Server {
         assert!(told.expect("kill").success());
     }
 
+    /// Runs a script that stops the threads of this name, until it ends.
+    pub fn freeze(&self, script: &str, name: &str) -> Child {
+        let process = self.process.as_ref().expect("it runs");
+        Command::new("python3")
+            .args(["-c", script, &process.id().to_string(), name])
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("python3")
+    }
+
     /// No file of the process may be longer from now on: what is written behind that fails.
     pub fn limit_files(&self, bytes: u64) {
         let process = self.process.as_ref().expect("it runs");

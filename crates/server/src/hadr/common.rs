@@ -4,6 +4,7 @@
 //! connection as the group's; one that does not keeps the definition as an invitation, for ALTER AVAILABILITY GROUP .. JOIN, and closes.
 //! Whoever shows a certificate that a login with CONNECT on the endpoint stands for may greet; which replica it is it says itself.
 
+use super::diagnosis::Diagnosis;
 use super::group::Group;
 use super::listen::Ports;
 use super::wire::Definition;
@@ -44,6 +45,7 @@ pub(super) struct Common {
     listening: Mutex<Listening>,
     pub groups: RwLock<Vec<Arc<Group>>>,
     pub ports: Ports,
+    pub diagnosis: Diagnosis,
     invitations: Mutex<Vec<Invitation>>,
     invited: Condvar,
 }
@@ -74,6 +76,7 @@ impl Common {
             listening: Mutex::default(),
             groups: RwLock::default(),
             ports: Ports::default(),
+            diagnosis: Diagnosis::default(),
             invitations: Mutex::default(),
             invited: Condvar::new(),
         })
@@ -246,6 +249,7 @@ impl Common {
 
     /// Nobody comes in any more.
     pub(super) fn stop(&self) {
+        self.diagnosis.stop();
         *self.listening.lock() = Listening::default();
     }
 }

@@ -32,7 +32,7 @@ use daruma_tsql::messages;
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -65,6 +65,8 @@ pub(super) enum Task {
     Owner,
     /// A replica wants to take over.
     HandOver(ReplicaId),
+    /// Another thread has let go of the group.
+    LetGo,
     Stop,
 }
 
@@ -92,6 +94,8 @@ pub(super) struct Group {
     /// What was tried by order of the cluster.
     pub tries: Mutex<Tries>,
     pub health: Mutex<Health>,
+    /// How often the thread has looked around.
+    ticks: AtomicU64,
     stopped: AtomicBool,
     worker: Mutex<Option<JoinHandle<()>>>,
     /// The others, which may wait for stored definitions.
@@ -159,17 +163,19 @@ impl Group {
             is_paused: AtomicBool::new(false),
             tries: Mutex::default(),
             health: Mutex::default(),
+            ticks: AtomicU64::default(),
             stopped: AtomicBool::new(false),
             worker: Mutex::default(),
             threads: Mutex::default(),
         });
-        let others: [(&str, fn(&Arc<Group>)); 6] = [
+        let others: [(&str, fn(&Arc<Group>)); 7] = [
             ("hadr define", Group::define),
             ("hadr upkeep", Group::keep_up),
             ("hadr seed", Group::seed_missing),
             ("hadr repair", Group::repair_pages),
             ("hadr owner", Group::watch_owner),
             ("hadr list", Group::keep_list),
+            ("hadr health", Group::watch_health),
         ];
         let started = group
             .spawn("hadr roles", move |group| group.work(&told))
@@ -384,6 +390,11 @@ impl Group {
             .unwrap_or_else(|_| Err(messages::error(35221, &[])))
     }
 
+    /// How often the thread that changes roles has looked around: it is alive while this grows.
+    pub(super) fn ticks(&self) -> u64 {
+        self.ticks.load(Ordering::Relaxed)
+    }
+
     fn work(self: &Arc<Self>, told: &Receiver<Task>) {
         self.connect();
         self.start_all();
@@ -396,6 +407,7 @@ impl Group {
             let now = Instant::now();
             if now >= next {
                 next = now + TICK;
+                self.ticks.fetch_add(1, Ordering::Relaxed);
                 self.tick();
             }
             match told.recv_timeout(next.saturating_duration_since(now)) {
@@ -410,6 +422,7 @@ impl Group {
                 Ok(Task::Defined) => self.defined(),
                 Ok(Task::Owner) => self.follow_owner(),
                 Ok(Task::HandOver(to)) => self.hand_over(to),
+                Ok(Task::LetGo) => self.step_down_if_let_go(),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Task::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             }

@@ -87,13 +87,19 @@ impl Group {
     /// The server is about to stop, or too ill to lead: somebody else does, if anybody may. Without a lease nobody would hear of it.
     /// `true`: the cluster has agreed.
     pub(super) fn hand_over_to_anybody(self: &Arc<Self>) -> bool {
-        let Some(warrant) = self.warrant.as_ref().filter(|w| Authority::stands(&***w)) else {
-            return false;
-        };
-        match (warrant.leads(), successor(warrant)) {
-            (Some(epoch), Some(to)) => self.release(warrant, epoch, to),
-            _ => false,
+        let is_free = self.let_go_to_anybody();
+        self.step_down_if_let_go();
+        is_free == Some(true)
+    }
+
+    /// The same from any thread, which does not step down. `None`: nothing was tried.
+    pub(super) fn let_go_to_anybody(&self) -> Option<bool> {
+        let warrant = self.warrant.as_ref()?;
+        if !Authority::stands(&**warrant) {
+            return None;
         }
+        let (epoch, to) = (warrant.leads()?, successor(warrant)?);
+        Some(self.let_go(warrant, epoch, to))
     }
 
     /// Not all databases could be led here: somebody else leads, if anybody may. Before the first word of this reign, all whom the
@@ -108,6 +114,13 @@ impl Group {
 
     /// `true`: the cluster has agreed. Nothing is acknowledged or shown under this epoch from here on, whatever it answers.
     fn release(self: &Arc<Self>, warrant: &Warrant, epoch: u64, to: u8) -> bool {
+        let is_free = self.let_go(warrant, epoch, to);
+        self.step_down(warrant);
+        is_free
+    }
+
+    /// As `release`, from any thread: the one of the roles steps down when it can.
+    fn let_go(&self, warrant: &Warrant, epoch: u64, to: u8) -> bool {
         let name = self.def().name.clone();
         let one_at_a_time = warrant.change();
         warrant.listing().end();
@@ -123,12 +136,19 @@ impl Group {
                 "Availability group '{name}' could not be released to node {to} of the cluster: {why}."
             ),
         });
-        self.step_down(warrant);
         if released.is_err() {
             // It may have to lead on.
             self.tries.lock().forget();
         }
         released.is_ok()
+    }
+
+    /// Another thread has let go of the group. What was begun since is another reign.
+    pub(super) fn step_down_if_let_go(self: &Arc<Self>) {
+        let Some(warrant) = &self.warrant else { return };
+        if warrant.leads().is_none() {
+            self.step_down(warrant);
+        }
     }
 }
 

@@ -3,15 +3,20 @@
 //! | condition | asked for by | seen by |
 //! |---|---|---|
 //! | the server is gone, frozen, or out of the quorum's reach | any level | the cluster, when the lease runs out |
+//! | the server does not answer: `sp_server_diagnostics` for HEALTH_CHECK_TIMEOUT, or the thread that changes the group's roles for as long | FAILURE_CONDITION_LEVEL 2 and above | each tick |
 //! | the log of master or tempdb has failed | FAILURE_CONDITION_LEVEL 3 (the default) and above | each tick |
 //! | the log of a database of the group has failed | DB_FAILOVER = ON | each tick |
 //!
 //! The group goes to the first of `automatic` that is there and has everything; where there is none it stays, since nobody would do better.
 //! What makes every server ill must not send a group round for ever: one server gives it away n - 1 times in six hours at most, n being the
 //! number of replicas (the default of Windows Server Failover Clustering).
+//!
+//! A thread of its own looks, since any other may be the one that does not answer. It counts silence only while it runs itself: a server
+//! that was frozen as a whole is the cluster's to judge, and well when it goes on.
 
-use super::group::Group;
+use super::group::{Group, Task};
 use super::part::{DatabasePart, PartState};
+use super::warrant::Warrant;
 use daruma_group::replica::Authority;
 use daruma_tsql::instance::{MASTER, TEMPDB};
 use std::collections::VecDeque;
@@ -22,6 +27,10 @@ use std::time::{Duration, Instant};
 const PERIOD: Duration = Duration::from_hours(6);
 /// Between two tries.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
+/// Between two looks.
+const TICK: Duration = Duration::from_millis(500);
+/// FAILURE_CONDITION_LEVEL from which a server that does not answer gives its groups away.
+const LEVEL_SILENT: u8 = 2;
 /// FAILURE_CONDITION_LEVEL from which a server without its system databases gives its groups away.
 const LEVEL_SYSTEM: u8 = 3;
 
@@ -34,6 +43,32 @@ pub(super) struct Health {
     moves: VecDeque<Instant>,
     /// When it may be tried once more. Those who cannot lead have a pause of their own: they must not wait for this one.
     again: Option<Instant>,
+    server: Silence,
+    roles: Silence,
+}
+
+/// For how long somebody has not answered.
+#[derive(Default)]
+struct Silence {
+    answers: u64,
+    looked: Option<Instant>,
+    lasts: Duration,
+}
+
+impl Silence {
+    /// So many answers came so far. A look that comes late counts as one in time.
+    fn look(&mut self, answers: u64, now: Instant) -> Duration {
+        let since = self
+            .looked
+            .map_or(Duration::ZERO, |at| now.duration_since(at));
+        self.lasts = match answers == self.answers {
+            true => self.lasts + since.min(2 * TICK),
+            false => Duration::ZERO,
+        };
+        self.answers = answers;
+        self.looked = Some(now);
+        self.lasts
+    }
 }
 
 impl Health {
@@ -70,16 +105,21 @@ impl Health {
 }
 
 impl Group {
-    /// Gives the group away if this server is too ill to lead it, by the group's own rules.
-    pub(super) fn look_after_health(self: &Arc<Self>) {
-        if !self
-            .warrant
-            .as_ref()
-            .is_some_and(|w| Authority::stands(&**w))
-        {
+    /// A thread that gives the group away if this server is too ill to lead it, by the group's own rules.
+    pub(super) fn watch_health(self: &Arc<Self>) {
+        while self.warrant.is_some() && !self.is_stopped() {
+            self.look_after_health();
+            std::thread::sleep(TICK);
+        }
+    }
+
+    fn look_after_health(self: &Arc<Self>) {
+        let silence = self.silence(Instant::now());
+        let stands = |w: &Arc<Warrant>| Authority::stands(&**w);
+        if !self.warrant.as_ref().is_some_and(stands) {
             return;
         }
-        let trouble = self.trouble();
+        let trouble = self.trouble(silence);
         let (is_news, may_move) = {
             let others = self.others().len();
             let mut health = self.health.lock();
@@ -97,14 +137,37 @@ impl Group {
                 .log(&format!("Availability group '{name}': {trouble}. {then}"));
         }
         let may_move = may_move && self.health.lock().may_try(Instant::now());
-        if may_move && self.hand_over_to_anybody() {
+        let moved = may_move.then(|| self.let_go_to_anybody()).flatten();
+        if moved == Some(true) {
             self.health.lock().moved(Instant::now());
+        }
+        if moved.is_some() {
+            self.tell(Task::LetGo);
+        }
+    }
+
+    /// Who does not answer, and for how long.
+    fn silence(&self, now: Instant) -> (&'static str, Duration) {
+        let (server, roles) = (self.common.diagnosis.answers(), self.ticks());
+        let mut health = self.health.lock();
+        let server = health.server.look(server, now);
+        let roles = health.roles.look(roles, now);
+        match server > roles {
+            true => ("sp_server_diagnostics has", server),
+            false => ("the thread of its roles has", roles),
         }
     }
 
     /// What is wrong here that the group is to be given away for.
-    fn trouble(&self) -> Option<String> {
+    fn trouble(&self, (who, silence): (&str, Duration)) -> Option<String> {
         let options = &self.def().options;
+        let timeout = Duration::from_millis(options.health_check_timeout_ms.into());
+        if options.failure_condition_level >= LEVEL_SILENT && silence >= timeout {
+            return Some(format!(
+                "{who} not answered for HEALTH_CHECK_TIMEOUT ({} ms)",
+                timeout.as_millis()
+            ));
+        }
         let databases = options.db_failover.then(|| self.failed_database());
         let systems = options.failure_condition_level >= LEVEL_SYSTEM;
         databases
@@ -160,6 +223,21 @@ mod tests {
         assert!(health.may_try(begin));
         assert!(!health.may_try(begin + TRY_AGAIN / 2));
         assert!(health.may_try(begin + TRY_AGAIN));
+    }
+
+    #[test]
+    fn silence_is_what_passed_between_looks_without_an_answer() {
+        let mut silence = Silence::default();
+        let begin = Instant::now();
+        let at = |n: u32| begin + n * TICK;
+        assert_eq!(silence.look(0, at(0)), Duration::ZERO);
+        assert_eq!(silence.look(0, at(1)), TICK);
+        assert_eq!(silence.look(0, at(2)), 2 * TICK);
+        assert_eq!(silence.look(1, at(3)), Duration::ZERO);
+        assert_eq!(silence.look(1, at(4)), TICK);
+        // The process was frozen: nobody could have answered.
+        assert_eq!(silence.look(1, at(4000)), 3 * TICK);
+        assert_eq!(silence.look(2, at(4001)), Duration::ZERO);
     }
 
     #[test]

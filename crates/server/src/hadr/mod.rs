@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `alter` | the order of a change |
 //! | `common` | the endpoint, invitations |
+//! | `diagnosis` | whether the server still answers |
 //! | `failover` | how this server becomes the primary |
 //! | `group` | a group: its definition, its thread |
 //! | `handover` | how the owner changes |
@@ -26,6 +27,7 @@
 
 mod alter;
 mod common;
+mod diagnosis;
 mod failover;
 mod group;
 mod handover;
@@ -110,6 +112,11 @@ impl Availability {
                     def.name
                 )),
             }
+        }
+        if common.cluster().is_some()
+            && let Err(error) = common.diagnosis.begin(instance)
+        {
+            common.log(&format!("The server is not asked how it is: {error}"));
         }
         Availability { common }
     }

@@ -192,7 +192,6 @@ impl Group {
 
     pub(super) fn tick(self: &Arc<Self>) {
         self.follow_owner();
-        self.look_after_health();
         let parts = self.parts.lock().clone();
         for part in &parts {
             match &part.state {

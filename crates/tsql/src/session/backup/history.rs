@@ -3,12 +3,10 @@
 //! A history that cannot be written is told in the error log and is no reason to call a good backup a failed one.
 
 use super::describe::{guid_of, local_text, recovery_model};
-use crate::error::{Result, SqlError};
-use crate::instance::{Instance, LoginInfo, MSDB};
-use crate::session::{Execution, Session};
-use crate::sink::{Done, EnvChange, OutputColumn, Sink};
+use crate::error::Result;
+use crate::instance::{Instance, MSDB};
+use crate::session::{Execution, run_as_administrator};
 use daruma_backup::{BackupKind, Destination, Envelope, SetInfo};
-use daruma_value::Value;
 use std::sync::Arc;
 
 /// Each with the table that is made last: where that is, the others are.
@@ -75,56 +73,7 @@ pub(crate) fn prepare(instance: &Arc<Instance>) -> Result<()> {
 
 /// Runs a batch in msdb. The first error is the result.
 pub(super) fn run(instance: &Arc<Instance>, batch: &str) -> Result<()> {
-    // The administrator may have another name by now.
-    let administrator = instance.logins.administrator();
-    let login = LoginInfo {
-        login: administrator.map_or("sa".to_string(), |sa| sa.name.clone()),
-        program: "Daruma".to_string(),
-        database: "msdb".to_string(),
-        ansi_defaults: true,
-        ..LoginInfo::default()
-    };
-    let mut session = Session::new(instance, login)?;
-    let mut sink = Errors(None);
-    session.execute_batch(batch, &mut sink);
-    session.close();
-    sink.0.map_or(Ok(()), Err)
-}
-
-/// Keeps the first error and nothing else.
-struct Errors(Option<SqlError>);
-
-impl Sink for Errors {
-    fn columns(&mut self, _: &[OutputColumn]) -> Result<()> {
-        Ok(())
-    }
-    fn row(&mut self, _: &[Value]) -> Result<()> {
-        Ok(())
-    }
-    fn done(&mut self, _: Done) -> Result<()> {
-        Ok(())
-    }
-    fn message(&mut self, message: &SqlError) -> Result<()> {
-        if message.class > 10 {
-            self.0.get_or_insert_with(|| message.clone());
-        }
-        Ok(())
-    }
-    fn env_change(&mut self, _: EnvChange) -> Result<()> {
-        Ok(())
-    }
-    fn return_status(&mut self, _: i32) -> Result<()> {
-        Ok(())
-    }
-    fn return_value(&mut self, _: u16, _: &str, _: &OutputColumn, _: &Value) -> Result<()> {
-        Ok(())
-    }
-    fn function_value(&mut self, _: &OutputColumn, _: &Value) -> Result<()> {
-        Ok(())
-    }
-    fn flush(&mut self) -> Result<()> {
-        Ok(())
-    }
+    run_as_administrator(instance, "msdb", batch)
 }
 
 fn record(ex: &Execution<'_>, batch: &str) {
