@@ -136,3 +136,43 @@ fn a_replica_that_is_removed_cannot_be_forced() {
 fn a_replica_that_was_removed_while_it_was_away_cannot_be_forced() {
     a_removed_replica_cannot_be_forced(true);
 }
+
+/// The script for a planned failover between servers without a cluster, as it is published: the primary resigns, the other is forced.
+#[test]
+fn a_primary_that_resigns_loses_nothing_and_stays_a_secondary() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let (mut alfa, bravo) = pair(root.path(), 20);
+    let load = super::Load::begin([alfa.port, bravo.port], 1000);
+    let resign = "ALTER AVAILABILITY GROUP g SET (ROLE = SECONDARY)";
+    let force = "ALTER AVAILABILITY GROUP g FORCE_FAILOVER_ALLOW_DATA_LOSS";
+    alfa.sql("ALTER AVAILABILITY GROUP g SET (REQUIRED_SYNCHRONIZED_SECONDARIES_TO_COMMIT = 1)");
+    alfa.sql("INSERT d.dbo.t VALUES (100, 'before')");
+    bravo.sql(resign);
+    bravo.wait_for(OWN_ROLE, "SECONDARY");
+    alfa.wait_for(OWN_ROLE, "PRIMARY");
+    alfa.sql(resign);
+    alfa.wait_for(OWN_ROLE, "SECONDARY");
+    assert!(alfa.error("d", "INSERT t VALUES (101, 'no')").is_some());
+    // Nor does it lead after a restart, whoever is there.
+    alfa.kill();
+    alfa.run();
+    alfa.wait_for(OWN_ROLE, "SECONDARY");
+    assert!(alfa.error("d", "INSERT t VALUES (102, 'no')").is_some());
+    bravo.wait_for(OWN_ROLE, "SECONDARY");
+    bravo.sql(force);
+    bravo.wait_for(OWN_ROLE, "PRIMARY");
+    alfa.sql("ALTER DATABASE d SET HADR RESUME");
+    bravo.wait_for(OTHER_STATE, "SYNCHRONIZED");
+    bravo.sql("INSERT d.dbo.t VALUES (103, 'after')");
+    let acknowledged = load.end();
+    super::check(&bravo, &acknowledged);
+    same_rows([&bravo, &alfa]);
+    // The one that resigns may be the next primary.
+    bravo.sql(resign);
+    bravo.wait_for(OWN_ROLE, "SECONDARY");
+    bravo.sql(force);
+    bravo.wait_for(OWN_ROLE, "PRIMARY");
+    bravo.wait_for(OTHER_STATE, "SYNCHRONIZED");
+    bravo.sql("INSERT d.dbo.t VALUES (104, 'again')");
+    same_rows([&bravo, &alfa]);
+}

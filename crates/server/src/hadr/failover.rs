@@ -60,6 +60,31 @@ impl Group {
         }
     }
 
+    /// SET (ROLE = SECONDARY): this server leads the group no more, until a failover makes it or another the primary. What others wait for
+    /// is on their disks; nothing more is acknowledged.
+    pub(super) fn become_secondary(self: &Arc<Self>) -> Result<()> {
+        if self.warrant.is_some() {
+            return Err(messages::not_supported(
+                "ROLE = SECONDARY with CLUSTER_TYPE = WSFC",
+            ));
+        }
+        if self.is_removed() || !self.is_primary() {
+            return Ok(());
+        }
+        let reign = self.reign().id;
+        self.keep(|kept| {
+            kept.resigned = Some(reign);
+            kept.failover = None;
+        })?;
+        self.common.log(&format!(
+            "The local availability replica of availability group '{}' is a secondary, by order of an administrator. \
+             FORCE_FAILOVER_ALLOW_DATA_LOSS makes a primary, here or elsewhere.",
+            self.def().name
+        ));
+        self.dismiss_all();
+        Ok(())
+    }
+
     fn fail_over_in_cluster(self: &Arc<Self>, warrant: &Warrant, forced: bool) -> Result<()> {
         let name = self.def().name.clone();
         if warrant.leads().is_some() && !forced {

@@ -278,7 +278,7 @@ impl Group {
 
     /// Is this server the primary, as far as it knows?
     pub(super) fn is_primary(&self) -> bool {
-        self.reign().primary == self.me.number()
+        self.kept.lock().kept().leads(self.me.number())
     }
 
     /// Has the primary taken this server out of the group?

@@ -369,7 +369,7 @@ impl HadrService for Service {
         match act {
             GroupAct::Failover => group.ask(|group| group.fail_over(false)),
             GroupAct::ForceFailover => group.ask(|group| group.fail_over(true)),
-            GroupAct::BecomeSecondary => Err(messages::not_supported("ROLE = SECONDARY")),
+            GroupAct::BecomeSecondary => group.ask(|group| group.become_secondary()),
             GroupAct::Offline => Err(messages::not_supported("OFFLINE")),
             GroupAct::Online => Err(messages::not_supported("ONLINE")),
             GroupAct::RestartListener => {

@@ -165,6 +165,11 @@ impl Group {
     /// Another owns the group: what this server leads is followed from now on.
     pub(super) fn step_down(self: &Arc<Self>, warrant: &Warrant) {
         warrant.listing().end();
+        self.dismiss_all();
+    }
+
+    /// Nothing is led here any more: the databases are followed.
+    pub(super) fn dismiss_all(self: &Arc<Self>) {
         let parts = self.parts.lock().clone();
         for part in parts {
             if let PartState::Led { led, .. } = &part.state {

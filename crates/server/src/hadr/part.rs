@@ -347,7 +347,7 @@ impl Group {
         }
         let name = part.entry.name();
         self.common.log(&format!(
-            "The availability group database '{name}' is changing roles from \"PRIMARY\" to \"SECONDARY\", because another replica leads it."
+            "The availability group database '{name}' is changing roles from \"PRIMARY\" to \"SECONDARY\", because another replica leads it, or is to."
         ));
         self.set_availability(&part.entry, Availability::Resolving);
         // Pages may have what was acknowledged.

@@ -68,6 +68,16 @@ pub(super) struct Kept {
     /// The primary has said that this server is no replica of the group any more.
     #[serde(default)]
     pub is_removed: bool,
+    /// The reign of this server's own that an administrator has ended, while no other has begun: it leads nothing.
+    #[serde(default)]
+    pub resigned: Option<[u8; 16]>,
+}
+
+impl Kept {
+    /// Is the replica of this number the primary?
+    pub(super) fn leads(&self, number: u8) -> bool {
+        self.reign.primary == number && self.resigned != Some(self.reign.id)
+    }
 }
 
 /// The file of one group.
@@ -85,6 +95,7 @@ impl KeptFile {
             suspended: Vec::new(),
             failover: None,
             is_removed: false,
+            resigned: None,
         };
         let mut file = KeptFile {
             disk: disk.clone(),
