@@ -1,5 +1,6 @@
 //! Failovers that are cut short: by a folder that stands where a file of the group is to be written, and by kills.
 
+use super::clustered::wait;
 use super::servers::*;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -175,4 +176,34 @@ fn a_primary_that_resigns_loses_nothing_and_stays_a_secondary() {
     bravo.wait_for(OTHER_STATE, "SYNCHRONIZED");
     bravo.sql("INSERT d.dbo.t VALUES (104, 'again')");
     same_rows([&bravo, &alfa]);
+}
+
+#[test]
+fn log_for_a_replica_that_is_away_is_kept_up_to_a_bound() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let (alfa, mut bravo) = pair(root.path(), 20);
+    let backup = root.path().join("d.trn");
+    let backup = format!("BACKUP LOG d TO DISK = '{}'", backup.display());
+    let keeps = "SELECT log_reuse_wait_desc FROM sys.databases WHERE name = 'd'";
+    let lacks = "INSERT d.dbo.t SELECT 1000 + value, REPLICATE('x', 4000) FROM GENERATE_SERIES(1, 1000) DELETE d.dbo.t WHERE id >= 1000";
+    bravo.kill();
+    alfa.wait_for(OTHER_STATE, "NOT SYNCHRONIZING");
+    alfa.sql(lacks);
+    alfa.sql(&backup);
+    alfa.sql("CHECKPOINT");
+    alfa.wait_for(keeps, "AVAILABILITY_REPLICA");
+    // What the bound is for: the disk of the primary fills up.
+    alfa.sql("EXEC sp_configure 'show advanced options', 1 RECONFIGURE");
+    alfa.sql("EXEC sp_configure 'log kept for absent replicas (MB)', 1 RECONFIGURE");
+    wait("its log goes", &alfa, || {
+        alfa.sql(lacks);
+        alfa.sql(&backup);
+        alfa.log().contains("is kept no longer for 'BRAVO'")
+    });
+    bravo.run();
+    bravo.wait_for_log("seeded anew");
+    let own = "SELECT synchronization_state_desc FROM sys.dm_hadr_database_replica_states WHERE is_local = 1";
+    bravo.wait_for(own, "NOT SYNCHRONIZING");
+    alfa.wait_for(OWN_ROLE, "PRIMARY");
+    super::insert(&alfa, 20..40);
 }

@@ -40,6 +40,30 @@ struct Kept {
     replica: ReplicaId,
     log: Option<LogHold>,
     versions: Option<StandingPin>,
+    /// It has not been heard of: what is kept for it has a bound.
+    is_away: bool,
+    /// Somebody knows that its log is gone.
+    is_told: bool,
+}
+
+impl Kept {
+    fn new(replica: ReplicaId, log: Option<LogHold>) -> Kept {
+        Kept {
+            replica,
+            log,
+            versions: None,
+            is_away: true,
+            is_told: false,
+        }
+    }
+
+    /// Has its log become too long, since the last look?
+    fn has_lost_log(&mut self) -> bool {
+        let is_lost = self.log.as_ref().is_some_and(LogHold::is_broken);
+        let is_news = is_lost && !self.is_told;
+        self.is_told = is_lost;
+        is_news
+    }
 }
 
 impl StorageLog {
@@ -51,11 +75,7 @@ impl StorageLog {
         told: Box<dyn Fn(Change) + Send + Sync>,
     ) -> Arc<StorageLog> {
         let from = db.log_stats().min_lsn;
-        let kept = |replica: &ReplicaId| Kept {
-            replica: *replica,
-            log: db.hold_log(from, REASON),
-            versions: None,
-        };
+        let kept = |replica: &ReplicaId| Kept::new(*replica, db.hold_log(from, REASON));
         Arc::new(StorageLog {
             db: db.clone(),
             told,
@@ -63,11 +83,17 @@ impl StorageLog {
         })
     }
 
-    /// More log than this is not kept for a replica that is away: it has to be seeded anew then.
-    pub fn bound(&self, bytes_max: u64) {
-        let kept = self.kept.lock();
-        let holds = kept.iter().filter_map(|k| k.log.as_ref());
-        holds.for_each(|hold| hold.set_bound(bytes_max));
+    /// More log than this is not kept for a replica that is away: it has to be seeded anew then. Those for which log was given up since
+    /// this was asked last. One that is connected has no bound: it catches up.
+    pub fn bound_absent(&self, bytes_max: u64) -> Vec<ReplicaId> {
+        let mut kept = self.kept.lock();
+        for of_it in kept.iter() {
+            let bound = if of_it.is_away { bytes_max } else { u64::MAX };
+            of_it.log.iter().for_each(|hold| hold.set_bound(bound));
+        }
+        let lost = kept.iter_mut().filter(|k| k.is_away);
+        lost.filter_map(|k| k.has_lost_log().then_some(k.replica))
+            .collect()
     }
 }
 
@@ -110,11 +136,7 @@ impl PrimaryLog for StorageLog {
         let mut kept = self.kept.lock();
         let at = kept.iter().position(|k| k.replica == replica);
         let at = at.unwrap_or_else(|| {
-            kept.push(Kept {
-                replica,
-                log: self.db.hold_log(here, REASON),
-                versions: None,
-            });
+            kept.push(Kept::new(replica, self.db.hold_log(here, REASON)));
             kept.len() - 1
         });
         let Some(of_it) = kept.get_mut(at) else {
@@ -124,6 +146,8 @@ impl PrimaryLog for StorageLog {
             Some(hold) if !hold.is_broken() => hold.advance(here),
             _ => of_it.log = self.db.hold_log(here, REASON),
         }
+        of_it.is_away = false;
+        of_it.log.iter().for_each(|hold| hold.set_bound(u64::MAX));
         match &of_it.versions {
             Some(versions) => versions.advance(pin),
             None if pin.is_none() => {}
@@ -137,7 +161,10 @@ impl PrimaryLog for StorageLog {
     fn unpin(&self, replica: ReplicaId) {
         let mut kept = self.kept.lock();
         let of_it = kept.iter_mut().find(|k| k.replica == replica);
-        of_it.into_iter().for_each(|k| k.versions = None);
+        of_it.into_iter().for_each(|k| {
+            k.versions = None;
+            k.is_away = true;
+        });
     }
 
     fn forget(&self, replica: ReplicaId) {

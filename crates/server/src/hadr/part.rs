@@ -28,8 +28,8 @@ use daruma_group::replica::{
 use daruma_group::transport::Link;
 use daruma_storage::{Database, Secondary};
 use daruma_tsql::error::{Result, SqlError};
-use daruma_tsql::instance::DatabaseEntry;
 use daruma_tsql::instance::hadr::{Availability, DatabaseAct, Lease};
+use daruma_tsql::instance::{ABSENT_REPLICA_LOG, DatabaseEntry};
 use daruma_tsql::messages;
 use parking_lot::Mutex;
 use std::path::PathBuf;
@@ -58,6 +58,7 @@ pub(super) enum PartState {
     Led {
         storage: Arc<Database>,
         led: Arc<Led>,
+        log: Arc<StorageLog>,
     },
     Followed {
         secondary: Arc<Secondary>,
@@ -195,10 +196,36 @@ impl Group {
         let parts = self.parts.lock().clone();
         for part in &parts {
             match &part.state {
-                PartState::Led { led, .. } => led.ask_again(),
+                PartState::Led { led, log, .. } => {
+                    led.ask_again();
+                    self.bound_log(part, log);
+                }
                 PartState::Followed { followed, .. } => self.tell_trouble(part, followed),
                 PartState::Down => {}
             }
+        }
+    }
+
+    /// Log is kept for replicas that are away up to what the server is configured for.
+    fn bound_log(&self, part: &DatabasePart, log: &StorageLog) {
+        let megabytes = self
+            .common
+            .instance
+            .configuration
+            .in_use(ABSENT_REPLICA_LOG);
+        let bytes_max = match u64::try_from(megabytes) {
+            Ok(megabytes) if megabytes > 0 => megabytes.saturating_mul(1 << 20),
+            _ => u64::MAX,
+        };
+        for replica in log.bound_absent(bytes_max) {
+            let server = self
+                .replica(replica.number())
+                .map_or_else(String::new, |r| r.server);
+            self.common.log(&format!(
+                "Log of database '{}' is kept no longer for '{server}', which is away and would need more than {megabytes} MB of it \
+                 ('{ABSENT_REPLICA_LOG}'): the database has to be seeded there anew.",
+                part.entry.name()
+            ));
         }
     }
 
@@ -294,7 +321,7 @@ impl Group {
             number,
             self.me,
             file,
-            log,
+            log.clone(),
             opens_at,
             acknowledged,
             self.rules(),
@@ -309,7 +336,7 @@ impl Group {
         }
         self.node.lead(number, led.clone());
         let storage = storage.clone();
-        self.put(id, entry, PartState::Led { storage, led });
+        self.put(id, entry, PartState::Led { storage, led, log });
         Ok(())
     }
 
@@ -338,7 +365,7 @@ impl Group {
         let Some(part) = self.part(database) else {
             return;
         };
-        let PartState::Led { storage, led } = &part.state else {
+        let PartState::Led { storage, led, .. } = &part.state else {
             return;
         };
         // One that was fenced before, and is led again, goes on.

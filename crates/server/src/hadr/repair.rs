@@ -413,7 +413,7 @@ impl Group {
     /// The epoch, and the position with which a page is asked for.
     fn position(&self, part: &DatabasePart, page: PageId) -> Option<(EpochId, Lsn)> {
         match &part.state {
-            PartState::Led { storage, led } => Some((led.epoch(), storage.sync_blocks().ok()?)),
+            PartState::Led { storage, led, .. } => Some((led.epoch(), storage.sync_blocks().ok()?)),
             PartState::Followed {
                 secondary,
                 followed,

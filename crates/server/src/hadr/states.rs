@@ -90,7 +90,7 @@ impl Group {
                     ..empty
                 }]
             }
-            PartState::Led { storage, led } => {
+            PartState::Led { storage, led, .. } => {
                 let stats = storage.log_stats();
                 let now = self.common.instance.now_utc();
                 let commit = storage.last_commit();

@@ -8,6 +8,8 @@ use crate::messages;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 
+/// Megabytes of log that a primary keeps for a replica that is away; 0: all that it lacks. Not one of the product's.
+pub const ABSENT_REPLICA_LOG: &str = "log kept for absent replicas (MB)";
 /// Threads that revert aborted transactions of one database at the same time.
 pub const CLEANER_THREADS: &str = "ADR Cleaner Thread Count";
 /// Threads that revert aborted transactions at the very most: more would only wait for each other's log.
@@ -211,6 +213,7 @@ pub const OPTIONS: &[ConfigurationOption] = &[
     option(16_388, "Ole Automation Procedures", 0, 1, 0, true, true),
     option(16_390, "xp_cmdshell", 0, 1, 0, true, true),
     option(16_391, "Ad Hoc Distributed Queries", 0, 1, 0, true, true),
+    option(20_001, ABSENT_REPLICA_LOG, 0, 2_147_483_647, 0, true, true),
 ];
 
 /// Values of one option.

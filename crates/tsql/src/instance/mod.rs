@@ -37,8 +37,8 @@ mod sessions;
 mod startup;
 
 pub use configuration::{
-    CLEANER_THREADS, Configuration, ConfigurationOption, ConfigurationValue, OPTIONS,
-    REVERTERS_MAX, find_prefix,
+    ABSENT_REPLICA_LOG, CLEANER_THREADS, Configuration, ConfigurationOption, ConfigurationValue,
+    OPTIONS, REVERTERS_MAX, find_prefix,
 };
 pub use daruma_catalog::LoginDef;
 pub use database::{
