@@ -15,7 +15,8 @@
 //! | gone, or its files are unreadable | unknown: taken for committed, for it was prepared, and told so (3429) |
 //!
 //! A copy of the coordinator made by a restore under another name has the same guid: the database that still has the id
-//! of then is asked alone, if there is one.
+//! of then is asked alone, if there is one. So has a copy of one that asks: a decision is forgotten when all databases of its guid are open
+//! and have it, and while there is one that is not open, and may be of this guid, it is kept.
 
 use crate::api::{DatabaseState, FileSpec};
 use crate::database::Database;
@@ -24,6 +25,7 @@ use crate::engine::Engine;
 use crate::error::{Result, StorageError};
 use crate::log::Log;
 use crate::sync::{Condvar, Mutex};
+use crate::trace::FileTrace;
 use crate::unit::{Answer, Decision, Unit, UnitKey};
 use daruma_base::{DatabaseId, Lsn, TxnId, reached};
 use std::collections::BTreeMap;
@@ -140,20 +142,63 @@ impl Engine {
     /// A database is open: it can be asked from now on, and has asked whatever it had to.
     pub(crate) fn enroll(&self, db: &Arc<Database>) {
         self.databases.lock().push(Arc::downgrade(db));
-        for other in self.open_databases() {
-            let not_online = other.state() != DatabaseState::Online;
-            if not_online || Arc::ptr_eq(&other, db) {
-                continue;
+        self.settle_all();
+    }
+
+    /// A database and its files are gone for good, from the directory as well: it will ask for no decision.
+    pub fn forget_database(&self, guid: u64) {
+        match self.databases_of(guid) {
+            Some(left) if left.is_empty() => {
+                for db in self.open_databases() {
+                    db.decisions().forget_other(guid);
+                }
             }
-            settle(&other, db);
-            settle(db, &other);
+            // Another may have been the one that asks.
+            _ => self.settle_all(),
         }
     }
 
-    /// The database and its files are gone for good: it will ask for no decision.
-    pub fn forget_database(&self, guid: u64) {
-        for db in self.open_databases() {
-            db.decisions().forget_other(guid, &[]);
+    /// Decisions that nobody can ask for any more are forgotten.
+    fn settle_all(&self) {
+        let mut open = self.open_databases();
+        open.retain(|db| db.state() == DatabaseState::Online);
+        for coordinator in open {
+            for guid in coordinator.decisions().may_be_asked_by() {
+                match self.databases_of(guid) {
+                    Some(others) if !others.is_empty() => settle(&coordinator, guid, &others),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// The databases of this guid. `None` while one of them is not online, or may be one.
+    fn databases_of(&self, guid: u64) -> Option<Vec<Arc<Database>>> {
+        let open = self.open_databases();
+        let directory = self.directory.read().clone();
+        let known = directory.map_or_else(Vec::new, |list| list());
+        let closed = known
+            .iter()
+            .filter(|(id, _)| !open.iter().any(|db| db.id() == *id));
+        for (_, files) in closed {
+            if self.may_be_of(files, guid) {
+                return None;
+            }
+        }
+        let of_it: Vec<_> = open.into_iter().filter(|db| db.guid() == guid).collect();
+        let is_online = |db: &Arc<Database>| db.state() == DatabaseState::Online;
+        of_it.iter().all(is_online).then_some(of_it)
+    }
+
+    /// Whose files are these? What cannot be read may be anybody's.
+    fn may_be_of(&self, files: &[FileSpec], guid: u64) -> bool {
+        let disk = self.env().disk.as_ref();
+        let trace = files.first().map(|f| FileTrace::read(disk, &f.path));
+        match trace {
+            Some(Ok(FileTrace::Of { guid: theirs })) => theirs == guid,
+            // Nothing has been put there yet: whatever comes is younger than the decision.
+            Some(Ok(FileTrace::Unwritten { .. })) => false,
+            Some(Ok(FileTrace::Absent | FileTrace::Foreign) | Err(_)) | None => true,
         }
     }
 
@@ -286,19 +331,20 @@ fn answer(db: &Database, unit: &Unit) -> Result<Outcome> {
     }
 }
 
-/// `coordinator` forgets decisions that `other`, which is open, has on disk, there and on its participants', as soon as it has. Nobody waits for
-/// participants here: whoever opens a database may be the one who brings them.
-fn settle(coordinator: &Database, other: &Database) {
-    if !coordinator.decisions().may_be_asked_by(other.guid()) {
-        return;
+/// `coordinator` forgets decisions that `others`, all databases of this guid, have on disk, there and on their participants', as soon as they
+/// have. Nobody waits for participants here: whoever opens a database may be the one who brings them.
+fn settle(coordinator: &Database, guid: u64, others: &[Arc<Database>]) {
+    let (mut prepared, mut at) = (Vec::new(), Vec::new());
+    for other in others {
+        // Still to be committed by the sessions that prepared them. What is committed by now gets to disk next.
+        prepared.extend(other.prepared_units(coordinator.guid()));
+        let store = other.store_handle();
+        let last = Lsn(store.log.end().0 - 1);
+        if store.log.harden_all_here().is_err() {
+            return;
+        }
+        at.push((Arc::downgrade(store), last));
     }
-    // Still to be committed by the sessions that prepared them. What is committed by now gets to disk next.
-    let prepared: Vec<UnitKey> = other.prepared_units(coordinator.guid());
-    let store = other.store_handle();
-    let last = Lsn(store.log.end().0 - 1);
-    if store.log.harden_all_here().is_ok() {
-        let (guid, store) = (other.guid(), Arc::downgrade(store));
-        let decisions = coordinator.decisions();
-        decisions.all_appended(guid, &prepared, &store, last);
-    }
+    let decisions = coordinator.decisions();
+    decisions.all_appended(guid, &prepared, &at);
 }

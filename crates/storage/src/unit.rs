@@ -25,7 +25,7 @@ use crate::buffer::Store;
 use crate::bytes::*;
 use crate::sync::Mutex;
 use daruma_base::{Lsn, TxnId};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Weak;
 
 /// Names a transaction over several databases, as those of them know it that do not coordinate it.
@@ -166,9 +166,13 @@ pub(crate) struct Decisions {
 impl Decisions {
     /// Decisions that recovery found: who of the others has them on disk is not known.
     pub fn restore(&self, decisions: Vec<Decision>) {
-        let entries = decisions.into_iter().map(|d| Entry {
+        let unknown = |d: &Decision| {
+            let guids: BTreeSet<u64> = d.others.iter().copied().collect();
+            guids.into_iter().map(|g| (g, Other::Unknown)).collect()
+        };
+        let entries = decisions.iter().map(|d| Entry {
             key: d.key(),
-            others: d.others.into_iter().map(|g| (g, Other::Unknown)).collect(),
+            others: unknown(d),
         });
         self.table.lock().decided.extend(entries);
     }
@@ -210,13 +214,16 @@ impl Decisions {
         self.table.lock().open.remove(&unit.key());
     }
 
-    /// Another database has appended its commit record, or, with `None`, could not.
+    /// Another database has appended its commit record, or, with `None`, could not. Two of them may have one guid: each tells for itself.
     pub fn appended(&self, unit: &Unit, guid: u64, at: Option<(Weak<Store>, Lsn)>) {
         let mut table = self.table.lock();
         let entries = table.decided.iter_mut().rev();
         let entry = entries.into_iter().find(|e| e.key == unit.key());
         let others = entry.into_iter().flat_map(|e| &mut e.others);
-        for (_, other) in others.filter(|(g, _)| *g == guid) {
+        let waits =
+            |(g, other): &&mut (u64, Other)| *g == guid && matches!(other, Other::Committing);
+        let mut waiting = others.filter(waits);
+        if let Some((_, other)) = waiting.next() {
             *other = match &at {
                 Some((store, lsn)) => Other::Appended(store.clone(), *lsn),
                 None => Other::Unknown,
@@ -247,10 +254,11 @@ impl Decisions {
     pub fn list(&self) -> Vec<Decision> {
         let mut table = self.table.lock();
         table.decided.retain_mut(|entry| !entry.settle());
+        let guids = |e: &Entry| -> BTreeSet<u64> { e.others.iter().map(|(g, _)| *g).collect() };
         let decision = |e: &Entry| Decision {
             txn: e.key.0,
             salt: e.key.1,
-            others: e.others.iter().map(|(guid, _)| *guid).collect(),
+            others: guids(e).into_iter().collect(),
         };
         table.decided.iter().map(decision).collect()
     }
@@ -266,36 +274,41 @@ impl Decisions {
         others.filter_map(at).collect()
     }
 
-    /// Is there a decision of which it is not known whether the database has it on disk?
-    pub fn may_be_asked_by(&self, guid: u64) -> bool {
+    /// Guids of databases of which it is not known whether they have a decision on disk.
+    pub fn may_be_asked_by(&self) -> BTreeSet<u64> {
         let table = self.table.lock();
-        let mut others = table.decided.iter().flat_map(|e| &e.others);
-        others.any(|(g, other)| *g == guid && matches!(other, Other::Unknown))
+        let others = table.decided.iter().flat_map(|e| &e.others);
+        let unknown = others.filter(|(_, other)| matches!(other, Other::Unknown));
+        unknown.map(|(guid, _)| *guid).collect()
     }
 
-    /// The database has the commit records of what it was not known to have, except for the units in `but`: below `lsn`, which may not
-    /// be on its participants' disks yet.
-    pub fn all_appended(&self, guid: u64, but: &[UnitKey], store: &Weak<Store>, lsn: Lsn) {
+    /// The databases of this guid have the commit records of what they were not known to have, except for the units in `but`: each below
+    /// its position, which may not be on its participants' disks yet.
+    pub fn all_appended(&self, guid: u64, but: &[UnitKey], at: &[(Weak<Store>, Lsn)]) {
         let mut table = self.table.lock();
         table.decided.retain_mut(|entry| {
             let is_kept = but.contains(&entry.key);
-            for (_, other) in entry.others.iter_mut().filter(|(g, _)| *g == guid) {
-                if matches!(other, Other::Unknown) && !is_kept {
-                    *other = Other::Appended(store.clone(), lsn);
+            for (g, other) in std::mem::take(&mut entry.others) {
+                if g != guid || is_kept || !matches!(other, Other::Unknown) {
+                    entry.others.push((g, other));
+                    continue;
                 }
+                let appended = at
+                    .iter()
+                    .map(|(store, lsn)| Other::Appended(store.clone(), *lsn));
+                entry.others.extend(appended.map(|other| (g, other)));
             }
             !entry.settle()
         });
     }
 
-    /// The database will not ask for what it was not known to have, except for the units in `but`.
-    pub fn forget_other(&self, guid: u64, but: &[UnitKey]) {
+    /// No database of this guid is there any more: none will ask for what it was not known to have.
+    pub fn forget_other(&self, guid: u64) {
         let mut table = self.table.lock();
         table.decided.retain_mut(|entry| {
-            let is_kept = but.contains(&entry.key);
             entry
                 .others
-                .retain(|(g, other)| *g != guid || is_kept || !matches!(other, Other::Unknown));
+                .retain(|(g, other)| *g != guid || !matches!(other, Other::Unknown));
             !entry.others.is_empty()
         });
     }
@@ -338,14 +351,34 @@ mod tests {
         let decisions = Decisions::default();
         decisions.restore(vec![decision()]);
         assert_eq!(decisions.list(), [decision()]);
-        decisions.forget_other(2, &[UNIT.key()]);
-        assert!(decisions.may_be_asked_by(2));
-        decisions.forget_other(2, &[]);
-        assert!(!decisions.may_be_asked_by(2));
+        decisions.all_appended(2, &[UNIT.key()], &[]);
+        assert!(decisions.may_be_asked_by().contains(&2));
+        decisions.forget_other(2);
+        assert!(!decisions.may_be_asked_by().contains(&2));
         assert_eq!(decisions.list()[0].others, [3]);
         assert_eq!(decisions.ask(&UNIT), Answer::Committed);
-        decisions.forget_other(3, &[]);
+        decisions.forget_other(3);
         assert_eq!(decisions.list(), []);
         assert_eq!(decisions.ask(&UNIT), Answer::RolledBack);
+    }
+
+    #[test]
+    fn a_database_and_its_copy_tell_each_for_itself() {
+        let decisions = Decisions::default();
+        let both = Decision {
+            others: vec![2, 2],
+            ..decision()
+        };
+        decisions.decide(&both);
+        let gone = Some((Weak::new(), Lsn(1)));
+        decisions.appended(&UNIT, 2, gone.clone());
+        let unknown = |d: &Decisions| d.may_be_asked_by().len();
+        // Its store is gone, so that only its recovery will tell; the other has not spoken.
+        assert_eq!(unknown(&decisions), 1);
+        decisions.forget_other(2);
+        assert_eq!(decisions.list()[0].others, [2], "the other one");
+        decisions.appended(&UNIT, 2, gone);
+        decisions.forget_other(2);
+        assert_eq!(decisions.list(), []);
     }
 }

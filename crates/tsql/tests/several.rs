@@ -276,3 +276,108 @@ fn an_error_before_the_decision_rolls_everything_back() {
         "SELECT COUNT(*) FROM sys.fn_dblog(NULL, NULL) WHERE Operation = 'LOP_PREP_XACT'";
     assert_eq!(client.scalar(prepares), "0");
 }
+
+/// `c` has a copy, which a restore made under another name: the same guid, one database id above `c`'s or below.
+fn with_a_copy(is_below: bool) -> Arc<SimDisk> {
+    let server = Server::new();
+    let mut client = server.connect();
+    for name in ["a", "hole", "c"] {
+        client.run(&format!("CREATE DATABASE {name}"));
+    }
+    for name in ["a", "c"] {
+        client.run(&format!("CREATE TABLE {name}.dbo.t (i int PRIMARY KEY)"));
+    }
+    client.run("BACKUP DATABASE c TO DISK = '/b/c'");
+    if is_below {
+        client.run("DROP DATABASE hole");
+    }
+    let out = client.run(
+        "RESTORE DATABASE copy FROM DISK = '/b/c' WITH MOVE 'c' TO '/x/copy', MOVE 'c_log' TO '/x/copy_log'",
+    );
+    assert!(out.contains("successfully processed"), "{out}");
+    client.session.close();
+    server.stop()
+}
+
+/// Rows of the transaction, in `a` and in `c`.
+fn halves(client: &mut Client) -> String {
+    client.scalar("SELECT CONCAT((SELECT COUNT(*) FROM a.dbo.t), (SELECT COUNT(*) FROM c.dbo.t))")
+}
+
+const HALVES: &str =
+    "SET NOCOUNT ON BEGIN TRAN INSERT a.dbo.t VALUES (1) INSERT c.dbo.t VALUES (1) COMMIT";
+
+#[test]
+fn a_copy_of_one_of_the_databases_answers_for_nobody() {
+    for is_below in [true, false] {
+        let disk = with_a_copy(is_below);
+        let server = Server::over(disk);
+        let mut client = server.connect();
+        assert_eq!(client.run(HALVES), "");
+        drop(client);
+        let server = server.crash();
+        assert_eq!(halves(&mut server.connect()), "11", "{is_below}");
+        let server = server.crash();
+        assert_eq!(halves(&mut server.connect()), "11", "{is_below}");
+    }
+}
+
+#[test]
+fn a_copy_that_is_dropped_takes_no_decision_with_it() {
+    let server = Server::over(with_a_copy(true));
+    let mut client = server.connect();
+    assert_eq!(client.run(HALVES), "");
+    drop(client);
+    // Its files cannot be read for a while.
+    server.disk.crash();
+    let disk = server.disk.fork(1);
+    drop(server);
+    lose(&disk, "c");
+    let server = Server::over(disk);
+    let mut client = server.connect();
+    assert_eq!(client.scalar("SELECT COUNT(*) FROM a.dbo.t"), "1");
+    assert_eq!(client.run("DROP DATABASE copy"), "");
+    client.run("USE a; CHECKPOINT; USE master");
+    client.session.close();
+    let disk = server.stop();
+    lose(&disk, "c");
+    assert_eq!(halves(&mut Server::over(disk).connect()), "11");
+}
+
+#[test]
+fn a_database_and_its_copy_in_one_transaction_are_whole() {
+    let disk = with_a_copy(true);
+    let calls = {
+        let server = Server::over(disk.fork(1));
+        let mut client = server.connect();
+        client.run(&begin_in_both());
+        let begin = server.disk.ios();
+        assert_eq!(client.run("COMMIT"), "");
+        server.disk.ios() - begin
+    };
+    for call in 0..calls {
+        let server = Server::over(disk.fork(1));
+        let mut client = server.connect();
+        client.run(&begin_in_both());
+        server.disk.set_faults(Faults {
+            stop_io_at: Some(server.disk.ios() + call),
+            ..Faults::default()
+        });
+        let is_acknowledged = client.run("COMMIT").is_empty();
+        drop(client);
+        server.disk.set_faults(Faults::default());
+        let mut client = server.crash().connect();
+        let there = format!(
+            "{}{}",
+            halves(&mut client),
+            client.scalar("SELECT COUNT(*) FROM copy.dbo.t")
+        );
+        assert!(there == "111" || there == "000", "call {call}: {there}");
+        assert!(there == "111" || !is_acknowledged, "call {call}");
+    }
+}
+
+fn begin_in_both() -> String {
+    let halves = HALVES.replace("COMMIT", "");
+    format!("{halves} INSERT copy.dbo.t VALUES (1)")
+}

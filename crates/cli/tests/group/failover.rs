@@ -185,7 +185,7 @@ fn log_for_a_replica_that_is_away_is_kept_up_to_a_bound() {
     let backup = root.path().join("d.trn");
     let backup = format!("BACKUP LOG d TO DISK = '{}'", backup.display());
     let keeps = "SELECT log_reuse_wait_desc FROM sys.databases WHERE name = 'd'";
-    let lacks = "INSERT d.dbo.t SELECT 1000 + value, REPLICATE('x', 4000) FROM GENERATE_SERIES(1, 1000) DELETE d.dbo.t WHERE id >= 1000";
+    let lacks = "INSERT d.dbo.t SELECT 1000 + value, REPLICATE('x', 100) FROM GENERATE_SERIES(1, 20000) DELETE d.dbo.t WHERE id >= 1000";
     bravo.kill();
     alfa.wait_for(OTHER_STATE, "NOT SYNCHRONIZING");
     alfa.sql(lacks);
