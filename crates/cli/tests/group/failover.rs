@@ -178,28 +178,62 @@ fn a_primary_that_resigns_loses_nothing_and_stays_a_secondary() {
     same_rows([&bravo, &alfa]);
 }
 
+/// Some megabytes of log, and none of it left to be backed up.
+fn more_log(server: &Server, backup: &str) {
+    server.sql(
+        "INSERT d.dbo.t SELECT 1000000 + value, REPLICATE('x', 100) FROM GENERATE_SERIES(1, 20000)",
+    );
+    server.sql("DELETE d.dbo.t WHERE id >= 1000000");
+    server.sql(backup);
+    server.sql("CHECKPOINT");
+}
+
+#[test]
+fn log_that_a_replica_needed_is_cut_when_it_has_come_back() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let (alfa, mut bravo) = pair(root.path(), 20);
+    let backup = format!(
+        "BACKUP LOG d TO DISK = '{}'",
+        root.path().join("d.trn").display()
+    );
+    let cut = "SELECT truncation_lsn FROM sys.dm_hadr_database_replica_states WHERE is_local = 1";
+    for _ in 0..2 {
+        bravo.kill();
+        alfa.wait_for(OTHER_STATE, "NOT SYNCHRONIZING");
+        more_log(&alfa, &backup);
+        bravo.run();
+        alfa.wait_for(OTHER_STATE, "SYNCHRONIZED");
+        let before = alfa.patient_value(cut);
+        wait("the log is cut", &alfa, || {
+            more_log(&alfa, &backup);
+            alfa.patient_value(cut) != before
+        });
+    }
+}
+
 #[test]
 fn log_for_a_replica_that_is_away_is_kept_up_to_a_bound() {
     let root = tempfile::tempdir().expect("temporary directory");
     let (alfa, mut bravo) = pair(root.path(), 20);
-    let backup = root.path().join("d.trn");
-    let backup = format!("BACKUP LOG d TO DISK = '{}'", backup.display());
+    let backup = format!(
+        "BACKUP LOG d TO DISK = '{}'",
+        root.path().join("d.trn").display()
+    );
     let keeps = "SELECT log_reuse_wait_desc FROM sys.databases WHERE name = 'd'";
-    let lacks = "INSERT d.dbo.t SELECT 1000 + value, REPLICATE('x', 100) FROM GENERATE_SERIES(1, 20000) DELETE d.dbo.t WHERE id >= 1000";
     bravo.kill();
     alfa.wait_for(OTHER_STATE, "NOT SYNCHRONIZING");
-    alfa.sql(lacks);
-    alfa.sql(&backup);
-    alfa.sql("CHECKPOINT");
+    more_log(&alfa, &backup);
     alfa.wait_for(keeps, "AVAILABILITY_REPLICA");
     // What the bound is for: the disk of the primary fills up.
     alfa.sql("EXEC sp_configure 'show advanced options', 1 RECONFIGURE");
     alfa.sql("EXEC sp_configure 'log kept for absent replicas (MB)', 1 RECONFIGURE");
+    let cut = "SELECT truncation_lsn FROM sys.dm_hadr_database_replica_states WHERE is_local = 1";
+    let before = alfa.patient_value(cut);
     wait("its log goes", &alfa, || {
-        alfa.sql(lacks);
-        alfa.sql(&backup);
-        alfa.log().contains("is kept no longer for 'BRAVO'")
+        more_log(&alfa, &backup);
+        alfa.patient_value(cut) != before
     });
+    alfa.wait_for_log("is kept no longer for 'BRAVO'");
     bravo.run();
     bravo.wait_for_log("seeded anew");
     let own = "SELECT synchronization_state_desc FROM sys.dm_hadr_database_replica_states WHERE is_local = 1";

@@ -58,15 +58,27 @@ impl Control {
 pub struct Lanes {
     lanes: Vec<Lane>,
     turn: usize,
+    has_ended: bool,
 }
 
 impl Lanes {
-    /// Adds a database.
+    /// Adds a database, unless the link has ended.
     pub fn add(&mut self, source: Arc<dyn Source>) {
+        if self.has_ended {
+            return;
+        }
         self.lanes.push(Lane {
             source,
             left: TURN_BYTES,
         });
+    }
+
+    /// The link has ended: its databases, each of which may hold log and the link itself, are to be let go of, outside any latch.
+    #[must_use]
+    pub fn end(&mut self) -> Vec<Arc<dyn Source>> {
+        self.has_ended = true;
+        let lanes = std::mem::take(&mut self.lanes);
+        lanes.into_iter().map(|lane| lane.source).collect()
     }
 
     /// Takes a database out.
@@ -179,6 +191,20 @@ mod tests {
             "after one turn: two blocks, the second of which begins in it"
         );
         assert!(before_others < 5);
+    }
+
+    #[test]
+    fn a_link_that_has_ended_holds_nothing() {
+        let mut lanes = Lanes::default();
+        let (early, late) = (bulk(1, 3), bulk(2, 3));
+        lanes.add(early.clone());
+        drop(lanes.end());
+        lanes.add(late.clone());
+        assert_eq!(
+            (Arc::strong_count(&early), Arc::strong_count(&late)),
+            (1, 1)
+        );
+        assert_eq!(pulled(&mut lanes), None);
     }
 
     #[test]

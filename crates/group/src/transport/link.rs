@@ -242,6 +242,8 @@ impl Link {
         };
         self.close();
         let written = writer.ok().and_then(|w| w.join().ok()).unwrap_or(Ok(()));
+        let shipped = self.lanes.lock().end();
+        drop(shipped);
         let why = match (read, written) {
             (Err(LinkError::Closed), Err(why)) => why,
             (Err(why), _) | (Ok(()), Err(why)) => why,
