@@ -418,3 +418,26 @@ fn a_cursor_sees_that_another_session_changed_its_table() {
     own.done("CLOSE c; OPEN c");
     assert_eq!(own.run("FETCH c"), "id | a\n3 | 333\n(1 row affected)\n");
 }
+
+/// Global-only flags too: only -1 and `-T` count for the server.
+#[test]
+fn a_trace_flag_without_minus_one_is_the_sessions_own() {
+    let server = Server::new();
+    let (mut c, mut other) = (server.connect(), server.connect());
+    let status = "DBCC TRACESTATUS (9592) WITH NO_INFOMSGS";
+    let shown = |line: &str| {
+        format!("TraceFlag | Status | Global | Session\n9592 | {line}\n(1 row affected)\n")
+    };
+    c.run("DBCC TRACEON (9592)");
+    assert_eq!(c.run(status), shown("1 | 0 | 1"));
+    assert_eq!(other.run(status), shown("0 | 0 | 0"));
+    assert!(server.instance.trace_flags.lock().is_empty());
+    c.session.reset(false, &mut c.sink).unwrap();
+    c.sink.take();
+    assert_eq!(c.run(status), shown("0 | 0 | 0"));
+    c.run("DBCC TRACEON (9592, -1)");
+    assert_eq!(other.run(status), shown("1 | 1 | 0"));
+    other.run("DBCC TRACEOFF (9592)");
+    assert_eq!(other.run(status), shown("1 | 1 | 0"));
+    assert_eq!(*server.instance.trace_flags.lock(), [9592]);
+}

@@ -159,7 +159,7 @@ pub struct Instance {
     pub completed: completed::CompletedRequests,
     /// Batches and calls since the start.
     pub(crate) requests: AtomicU64,
-    /// Trace flags that are on for the whole server.
+    /// Trace flags that are on for the whole server; sessions have their own beside them.
     pub trace_flags: Mutex<Vec<i32>>,
 }
 

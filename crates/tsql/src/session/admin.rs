@@ -235,6 +235,12 @@ impl Execution<'_> {
         })
     }
 
+    /// An argument that is an integer.
+    pub(super) fn dbcc_number(&self, expr: &Expr) -> Result<Option<i64>> {
+        let argument = self.dbcc_argument(expr)?;
+        Ok(argument.value.and_then(|v| v.as_i64()))
+    }
+
     fn dbcc(&self, dbcc: &ast::Dbcc) -> Result<()> {
         match dbcc.name.as_str() {
             "FREEPROCCACHE" => {
@@ -253,21 +259,8 @@ impl Execution<'_> {
             }
             "SHRINKDATABASE" => Err(messages::not_supported("DBCC SHRINKDATABASE")),
             "UPDATEUSAGE" => Ok(()),
-            "TRACEON" | "TRACEOFF" => {
-                let flags = dbcc
-                    .args
-                    .iter()
-                    .filter_map(integer_literal)
-                    .filter(|n| *n > 0);
-                let mut set = self.state.instance.trace_flags.lock();
-                for flag in flags {
-                    set.retain(|f| *f != flag);
-                    if dbcc.name == "TRACEON" {
-                        set.push(flag);
-                    }
-                }
-                Ok(())
-            }
+            "TRACEON" => self.switch_trace_flags(&dbcc.args, true),
+            "TRACEOFF" => self.switch_trace_flags(&dbcc.args, false),
             "CHECKIDENT" => self.check_identity(&dbcc.args),
             known if KNOWN_DBCC.contains(&known) => {
                 Err(messages::not_supported(&format!("DBCC {known}")))

@@ -53,6 +53,7 @@ mod table_argument;
 mod temp;
 mod temp_module;
 mod text_size;
+mod trace_flags;
 mod transaction;
 mod trigger;
 mod types;
@@ -151,6 +152,8 @@ pub(crate) struct SessionState {
     /// Target of the rows that the next message brings.
     pub bulk_load: RefCell<Option<daruma_syntax::ast::InsertBulk>>,
     pub identity_insert: RefCell<Option<(DatabaseId, i32)>>,
+    /// Trace flags that are on for the session.
+    pub trace_flags: RefCell<Vec<i32>>,
     pub access: access::AccessState,
     pub cursors: cursor::Cursors,
     pub xml_documents: xml_documents::XmlDocuments,
@@ -240,6 +243,7 @@ impl Session {
                 next_handle: Cell::new(0),
                 bulk_load: RefCell::new(None),
                 identity_insert: RefCell::new(None),
+                trace_flags: RefCell::default(),
                 access: access::AccessState::of_login(login_def.as_deref()),
                 context_info: RefCell::default(),
                 open_master_key: RefCell::default(),
@@ -420,6 +424,7 @@ impl SessionState {
         self.apply_lock_settings();
         self.prepared.borrow_mut().clear();
         self.identity_insert.replace(None);
+        self.trace_flags.borrow_mut().clear();
         self.bulk_load.replace(None);
         self.access.reset();
         self.context_info.borrow_mut().clear();

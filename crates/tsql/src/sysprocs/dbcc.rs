@@ -345,27 +345,19 @@ fn useroptions(call: &SystemCall<'_, '_>) -> Result<i32> {
 
 /// -1 means all flags, as no argument does.
 fn tracestatus(call: &SystemCall<'_, '_>) -> Result<i32> {
-    let wanted: Vec<i64> = (0..3)
-        .filter_map(|at| integer(call, at))
-        .filter(|flag| *flag > 0)
-        .collect();
-    let mut on = call.execution.instance().trace_flags.lock().clone();
-    on.sort_unstable();
-    let listed: Vec<i64> = match wanted.is_empty() {
-        true => on.iter().map(|flag| i64::from(*flag)).collect(),
-        false => wanted,
-    };
+    let asked: Vec<i64> = (0..3).filter_map(|at| integer(call, at)).collect();
+    let listed = call.execution.trace_flags(&asked)?;
     if !listed.is_empty() {
         send(
             call,
             "TraceFlag smallint; Status smallint; Global smallint; Session smallint",
             |_, rows| {
                 for flag in listed {
-                    let status = on.iter().any(|f| i64::from(*f) == flag);
                     rows.add()
-                        .set("TraceFlag", flag)
-                        .set("Status", status)
-                        .set("Global", status);
+                        .set("TraceFlag", flag.number)
+                        .set("Status", flag.in_server || flag.in_session)
+                        .set("Global", flag.in_server)
+                        .set("Session", flag.in_session);
                 }
                 Ok(())
             },
