@@ -225,7 +225,8 @@ pub struct SessionSettings {
     pub xact_abort: bool,
     pub implicit_transactions: bool,
     pub numeric_roundabort: bool,
-    pub cursor_close_on_commit: bool,
+    /// `None`: as the database has it.
+    pub cursor_close_on_commit: Option<bool>,
     pub fmtonly: bool,
     pub noexec: bool,
     pub parseonly: bool,

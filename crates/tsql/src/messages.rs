@@ -3574,6 +3574,11 @@ const MESSAGES: &[Message] = &[
         "An invalid parameter or option was specified for procedure '%s'.",
     ),
     m(16902, 16, "%ls: The value of the parameter %ls is invalid."),
+    m(
+        16903,
+        16,
+        "The \"%ls\" procedure was called with an incorrect number of parameters.",
+    ),
     m(16905, 16, "The cursor is already open."),
     m(
         16909,

@@ -441,3 +441,23 @@ fn a_trace_flag_without_minus_one_is_the_sessions_own() {
     assert_eq!(other.run(status), shown("1 | 1 | 0"));
     assert_eq!(*server.instance.trace_flags.lock(), [9592]);
 }
+
+/// Drivers of ODBC's kind turn the option off when they connect, so that the database's counts for the others.
+#[test]
+fn the_database_says_whether_cursors_close_where_the_session_does_not() {
+    let server = Server::with_setup(&["CREATE DATABASE d"]);
+    let mut odbc = server.connect_to("d");
+    odbc.run("ALTER DATABASE d SET CURSOR_CLOSE_ON_COMMIT ON");
+    let info = daruma_tsql::instance::LoginInfo {
+        login: "sa".to_string(),
+        database: "d".to_string(),
+        ..Default::default()
+    };
+    let mut plain = server.connect_with(info);
+    let work =
+        "DECLARE c CURSOR GLOBAL FOR SELECT 1; BEGIN TRAN; OPEN c; COMMIT; FETCH NEXT FROM c";
+    assert!(errors(&odbc.run(work)).is_empty());
+    assert_eq!(errors(&plain.run(work)), [16917]);
+    let kept = plain.run("SET CURSOR_CLOSE_ON_COMMIT OFF; BEGIN TRAN; OPEN c; COMMIT; CLOSE c");
+    assert_eq!(kept, "");
+}

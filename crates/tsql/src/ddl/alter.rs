@@ -334,6 +334,9 @@ fn alter_column(ex: &Execution<'_>, table: &TableRef, change: &AlterColumn) -> R
         None if old.data_type.is_character() => old.collation,
         None => builder.collation(None, new_type)?,
     };
+    if made.data_type != old.data_type {
+        builder.check_padding(&made)?;
+    }
     dependents::refuse(ex, table, &old, Fate::Altered(&made))?;
     let ordinal = builder.def.ordinal(old.id).unwrap_or(0);
     if !made.nullable && old.nullable {

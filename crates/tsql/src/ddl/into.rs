@@ -167,10 +167,12 @@ fn define(
                 not_for_replication: false,
             });
         }
-        builder.def.columns.push(ColumnDef {
+        let made = ColumnDef {
             is_identity: builder.def.identity.is_some_and(|i| i.column_id == id),
             ..super::result_column(at, column)
-        });
+        };
+        builder.check_padding(&made)?;
+        builder.def.columns.push(made);
         builder.def.next_column_id = id + 1;
     }
     Ok(())

@@ -339,6 +339,7 @@ impl<'e, 'a> Builder<'e, 'a> {
             made.nullable = true;
         }
         self.check_rowversion(&made)?;
+        self.check_padding(&made)?;
         if let Some(identity) = &column.identity {
             self.identity(&mut made, column, identity)?;
         }
@@ -390,6 +391,22 @@ impl<'e, 'a> Builder<'e, 'a> {
             TableKind::Temporary => TEMPDB,
             TableKind::Variable => self.ex.current_database(),
             TableKind::User => self.database,
+        }
+    }
+
+    /// Error 40517 for a column whose values SET ANSI_PADDING OFF trims: they are kept as they are given, or padded.
+    pub fn check_padding(&self, column: &ColumnDef) -> Result<()> {
+        let is_trimmed = match column.data_type {
+            DataType::Char(_) | DataType::Binary(_) => column.nullable,
+            DataType::VarChar(len) | DataType::VarBinary(len) => !len.is_max(),
+            _ => false,
+        };
+        let is_kept = self.kind == TableKind::Variable || self.ex.settings().ansi_padding;
+        match is_trimmed && !is_kept {
+            true => Err(messages::not_supported(
+                "SET ANSI_PADDING OFF for a column of char, varchar, binary or varbinary",
+            )),
+            false => Ok(()),
         }
     }
 

@@ -179,6 +179,14 @@ impl ClientCursor {
     }
 }
 
+/// Error 16903 for a call that leaves out what it is about.
+fn enough(args: &[CallArgument], least: usize, procedure: &str) -> Result<()> {
+    match args.len() < least {
+        true => Err(messages::error(16903, &[&procedure])),
+        false => Ok(()),
+    }
+}
+
 impl Window {
     fn new(first: i64, count: i64, rows: i64, is_adjusted: bool) -> Window {
         let first = first.min(rows + 1);
@@ -193,6 +201,7 @@ impl Window {
 impl Execution<'_> {
     /// sp_cursoropen @cursor OUTPUT, @stmt, @scrollopt OUTPUT, @ccopt OUTPUT, @rowcount OUTPUT, @paramdef, values ..
     pub(super) fn cursor_open(&self, args: &[CallArgument]) -> Step<CallResult> {
+        enough(args, 2, "sp_cursoropen").map_err(|e| self.fail(e))?;
         let text = self.text_argument(args, 1).map_err(|e| self.fail(e))?;
         let takes_values = int(args, 2).unwrap_or(0) & scroll::PARAMETERIZED != 0;
         let definitions = match takes_values {
@@ -215,6 +224,7 @@ impl Execution<'_> {
 
     /// sp_cursorprepare @handle OUTPUT, @params, @stmt, @options, @scrollopt OUTPUT, @ccopt OUTPUT
     pub(super) fn cursor_prepare(&self, args: &[CallArgument]) -> Step<CallResult> {
+        enough(args, 3, "sp_cursorprepare").map_err(|e| self.fail(e))?;
         let prepared = self.optional_text(args, 1).and_then(|definitions| {
             let text = self.text_argument(args, 2)?;
             self.new_handle(&text, &definitions)
@@ -246,6 +256,7 @@ impl Execution<'_> {
 
     /// sp_cursorprepexec @handle OUTPUT, @cursor OUTPUT, @params, @stmt, @scrollopt OUTPUT, @ccopt OUTPUT, @rowcount OUTPUT, values ..
     pub(super) fn cursor_prepexec(&self, args: &[CallArgument]) -> Step<CallResult> {
+        enough(args, 4, "sp_cursorprepexec").map_err(|e| self.fail(e))?;
         let old = int(args, 0).unwrap_or(0);
         self.state.prepared.borrow_mut().remove(&old);
         let prepared = self.optional_text(args, 2).and_then(|definitions| {

@@ -228,6 +228,13 @@ impl Cursors {
         }
     }
 
+    /// Closes those that are open, as the end of a transaction may. A client's, which is never closed and there, is forgotten.
+    pub fn close(&self) {
+        let mut list = self.list.borrow_mut();
+        list.iter_mut().for_each(|cursor| cursor.opened = None);
+        self.clients.borrow_mut().clear();
+    }
+
     /// Closes and forgets all cursors, as the end of the session or its reset does.
     pub fn clear(&self) {
         self.list.borrow_mut().clear();
@@ -288,7 +295,8 @@ impl Execution<'_> {
         self.quiet(|| {
             let definition = &declare.definition;
             // A function leaves no cursor behind.
-            let level = match definition.scope == Some(CursorScope::Local) || self.in_function() {
+            let scope = definition.scope.unwrap_or_else(|| self.cursor_default());
+            let level = match scope == CursorScope::Local || self.in_function() {
                 true => Some(self.state.frames.borrow().len()),
                 false => None,
             };
@@ -301,6 +309,15 @@ impl Execution<'_> {
             self.cursors().list.borrow_mut().push(cursor);
             Ok(())
         })
+    }
+
+    /// Scope of a cursor that is declared without one.
+    fn cursor_default(&self) -> CursorScope {
+        let database = self.instance().database(self.current_database());
+        match database.is_some_and(|d| d.def().option("CURSOR_DEFAULT") == Some("LOCAL")) {
+            true => CursorScope::Local,
+            false => CursorScope::Global,
+        }
     }
 
     /// `DECLARE @c CURSOR`: a variable that stands for no cursor yet.

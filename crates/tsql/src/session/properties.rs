@@ -132,6 +132,12 @@ impl Execution<'_> {
             "isrecursivetriggersenabled" => {
                 number(i32::from(def.option_is_on("RECURSIVE_TRIGGERS")))
             }
+            "islocalcursorsdefault" => {
+                number(i32::from(def.option("CURSOR_DEFAULT") == Some("LOCAL")))
+            }
+            "isclosecursorsoncommitenabled" => {
+                number(i32::from(def.option_is_on("CURSOR_CLOSE_ON_COMMIT")))
+            }
             "isnullconcat"
             | "isansinullsenabled"
             | "isansipaddingenabled"
@@ -147,9 +153,7 @@ impl Execution<'_> {
             | "issyncwithbackup"
             | "isclone"
             | "istornpagedetectionenabled"
-            | "isparameterizationforced"
-            | "islocalcursorsdefault"
-            | "isclosecursorsoncommitenabled" => number(0),
+            | "isparameterizationforced" => number(0),
             _ => Value::Null,
         }
     }

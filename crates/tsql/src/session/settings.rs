@@ -41,7 +41,8 @@ pub(crate) fn initial(login: &LoginInfo) -> SessionSettings {
         xact_abort: false,
         implicit_transactions: false,
         numeric_roundabort: false,
-        cursor_close_on_commit: false,
+        // Drivers say so after the login that turns the rest on.
+        cursor_close_on_commit: ansi.then_some(false),
         fmtonly: false,
         noexec: false,
         parseonly: false,
@@ -116,12 +117,19 @@ impl SessionState {
             .store(settings.deadlock_priority, Ordering::Relaxed);
     }
 
+    /// Does the end of a transaction close cursors?
+    pub(crate) fn closes_cursors(&self) -> bool {
+        let own = self.settings.borrow().cursor_close_on_commit;
+        let of_database = || self.database.borrow().def();
+        own.unwrap_or_else(|| of_database().option_is_on("CURSOR_CLOSE_ON_COMMIT"))
+    }
+
     /// `@@OPTIONS`.
     pub(crate) fn options_mask(&self) -> i32 {
         let s = self.settings.borrow();
         let bits = [
             (2, s.implicit_transactions),
-            (4, s.cursor_close_on_commit),
+            (4, self.closes_cursors()),
             (8, s.ansi_warnings),
             (16, s.ansi_padding),
             (32, s.ansi_nulls),
@@ -222,7 +230,7 @@ impl Execution<'_> {
             "XACT_ABORT" => settings.xact_abort = on,
             "IMPLICIT_TRANSACTIONS" => settings.implicit_transactions = on,
             "NUMERIC_ROUNDABORT" => settings.numeric_roundabort = on,
-            "CURSOR_CLOSE_ON_COMMIT" => settings.cursor_close_on_commit = on,
+            "CURSOR_CLOSE_ON_COMMIT" => settings.cursor_close_on_commit = Some(on),
             "FMTONLY" => settings.fmtonly = on,
             "NOEXEC" => settings.noexec = on,
             "PARSEONLY" => settings.parseonly = on,
@@ -461,7 +469,7 @@ fn set_ansi_defaults(settings: &mut SessionSettings, on: bool) {
     settings.ansi_warnings = on;
     settings.ansi_null_dflt_on = on;
     settings.implicit_transactions = on;
-    settings.cursor_close_on_commit = on;
+    settings.cursor_close_on_commit = Some(on);
 }
 
 /// The method of a variable, where one that changes it may stand: a column of the qualifier that only SET has.

@@ -482,10 +482,14 @@ impl SessionState {
         self.note_end(autocommit);
     }
 
-    /// The registry never hears of the transactions of single statements.
+    /// The registry and the cursors never hear of the transactions of single statements.
     fn note_end(&self, autocommit: bool) {
-        if !autocommit {
-            self.note_transaction();
+        if autocommit {
+            return;
+        }
+        self.note_transaction();
+        if self.closes_cursors() {
+            self.cursors.close();
         }
     }
 

@@ -314,7 +314,10 @@ fn useroptions(call: &SystemCall<'_, '_>) -> Result<i32> {
         ("nocount", s.nocount),
         ("xact_abort", s.xact_abort),
         ("implicit_transactions", s.implicit_transactions),
-        ("cursor_close_on_commit", s.cursor_close_on_commit),
+        (
+            "cursor_close_on_commit",
+            s.cursor_close_on_commit == Some(true),
+        ),
         ("ansi_null_dflt_on", s.ansi_null_dflt_on),
         ("ansi_warnings", s.ansi_warnings),
         ("ansi_padding", s.ansi_padding),

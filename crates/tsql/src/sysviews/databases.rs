@@ -39,7 +39,7 @@ const DATABASES: &str = "
     is_ansi_null_default_on bit?; is_ansi_nulls_on bit?; is_ansi_padding_on bit?; is_ansi_warnings_on bit?;
     is_arithabort_on bit?; is_concat_null_yields_null_on bit?; is_numeric_roundabort_on bit?;
     is_quoted_identifier_on bit?; is_recursive_triggers_on bit?; is_cursor_close_on_commit_on bit?;
-    is_local_cursor_default bit? = 0; is_fulltext_enabled bit? = 0; is_trustworthy_on bit?; is_db_chaining_on bit?;
+    is_local_cursor_default bit?; is_fulltext_enabled bit? = 0; is_trustworthy_on bit?; is_db_chaining_on bit?;
     is_parameterization_forced bit?; is_master_key_encrypted_by_server bit = 0; is_query_store_on bit? = 0;
     is_published bit = 0; is_subscribed bit = 0; is_merge_published bit = 0; is_distributor bit = 0;
     is_sync_with_backup bit = 0; service_broker_guid uniqueidentifier; is_broker_enabled bit = 0;
@@ -129,6 +129,10 @@ fn page_verify(def: &DatabaseDef, rows: &mut Rows<'_>) {
     rows.set(
         "is_parameterization_forced",
         def.option("PARAMETERIZATION") == Some("FORCED"),
+    );
+    rows.set(
+        "is_local_cursor_default",
+        def.option("CURSOR_DEFAULT") == Some("LOCAL"),
     );
     rows.set(
         "is_in_standby",

@@ -99,9 +99,13 @@ impl Server {
             ansi_defaults: true,
             ..LoginInfo::default()
         };
-        let session = Session::new(&self.instance, login).expect("login");
+        self.connect_with(login)
+    }
+
+    /// As the login says.
+    pub fn connect_with(&self, login: LoginInfo) -> Client {
         Client {
-            session,
+            session: Session::new(&self.instance, login).expect("login"),
             sink: TextSink::default(),
             ended: RequestEnd::Completed,
         }
@@ -116,11 +120,7 @@ impl Server {
             ansi_defaults: true,
             ..LoginInfo::default()
         };
-        Client {
-            session: Session::new(&self.instance, info).expect("login"),
-            sink: TextSink::default(),
-            ended: RequestEnd::Completed,
-        }
+        self.connect_with(info)
     }
 
     /// Power failure, then a start over what the disk kept.

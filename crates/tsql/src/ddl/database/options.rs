@@ -132,6 +132,12 @@ fn set_option(
     }
 }
 
+/// Options whose value is one of these words.
+const WORDS: [(&str, [&str; 2]); 2] = [
+    ("CURSOR_DEFAULT", ["LOCAL", "GLOBAL"]),
+    ("PARAMETERIZATION", ["SIMPLE", "FORCED"]),
+];
+
 /// Options that are known by their names alone; those without effect are kept and shown.
 fn named_option(ex: &Execution<'_>, entry: &DatabaseEntry, item: &ast::OptionItem) -> Result<()> {
     let is = |name: &str| item.name.eq_ignore_ascii_case(name);
@@ -154,7 +160,13 @@ fn named_option(ex: &Execution<'_>, entry: &DatabaseEntry, item: &ast::OptionIte
         return Err(messages::not_supported("database mirroring"));
     }
     refuse(item)?;
-    let value = option_value(&item.value).unwrap_or_else(|| "ON".to_string());
+    let mut value = option_value(&item.value).unwrap_or_else(|| "ON".to_string());
+    if let Some((_, words)) = WORDS.iter().find(|(name, _)| is(name)) {
+        value.make_ascii_uppercase();
+        if !words.contains(&value.as_str()) {
+            return Err(messages::error(102, &[&value]));
+        }
+    }
     edit(ex, entry, |def| {
         drop_value(def.options.insert(item.name.to_uppercase(), value))
     })
@@ -253,6 +265,10 @@ fn is_refused(name: &str, value: &str) -> bool {
         "TEMPORAL_HISTORY_RETENTION",
         "WITNESS",
     ];
+    // All literals of a plan are its own.
+    if name.eq_ignore_ascii_case("PARAMETERIZATION") {
+        return value.eq_ignore_ascii_case("FORCED");
+    }
     let is_off = ["OFF", "NONE"]
         .iter()
         .any(|o| value.eq_ignore_ascii_case(o));

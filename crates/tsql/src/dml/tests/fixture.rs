@@ -527,7 +527,7 @@ impl Host for TestHost {
             xact_abort: false,
             implicit_transactions: false,
             numeric_roundabort: false,
-            cursor_close_on_commit: false,
+            cursor_close_on_commit: None,
             fmtonly: false,
             noexec: false,
             parseonly: false,
