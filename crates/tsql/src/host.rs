@@ -3,6 +3,7 @@
 //! All methods take `&self`: a session is used by one thread at a time and keeps its state in cells.
 
 use crate::error::{Result, SqlError};
+use crate::executor::ActualRows;
 use crate::executor::SharedRows;
 use crate::executor::xml::XmlNodes;
 use crate::instance::Batch;
@@ -16,6 +17,7 @@ use daruma_syntax::ast::{CursorRef, Expr, ObjectName};
 use daruma_value::temporal::DateFormat;
 use daruma_value::{CollationId, DataType, Value};
 use daruma_xml::Prepared;
+use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
 /// A table that rows can be read from and written to, with everything the query rooms need to reach it.
@@ -233,6 +235,8 @@ pub struct SessionSettings {
     pub showplan: Showplan,
     pub statistics_io: bool,
     pub statistics_time: bool,
+    pub statistics_xml: bool,
+    pub statistics_profile: bool,
     /// SET ROWCOUNT; 0 = all.
     pub rowcount: u64,
     pub textsize: i32,
@@ -242,6 +246,13 @@ pub struct SessionSettings {
     pub lock_timeout_ms: i64,
     pub deadlock_priority: i64,
     pub isolation: IsolationLevel,
+}
+
+impl SessionSettings {
+    /// Are plans shown, in place of results or behind them? That asks for the permission SHOWPLAN.
+    pub fn shows_plans(&self) -> bool {
+        self.showplan != Showplan::Off || self.statistics_xml || self.statistics_profile
+    }
 }
 
 /// Form of plan that SET SHOWPLAN_* asks for in place of results.
@@ -329,6 +340,10 @@ pub trait Host {
     /// Collation of a database: of literals, variables and results of functions in its texts.
     fn collation(&self, _database: DatabaseId) -> CollationId {
         CollationId::DEFAULT
+    }
+    /// Where the running statement's rows are counted, operator by operator; nowhere unless somebody asked.
+    fn actual_rows(&self) -> Option<Rc<ActualRows>> {
+        None
     }
     /// The SET options as they are when the statement begins.
     fn settings(&self) -> SessionSettings;

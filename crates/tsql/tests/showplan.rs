@@ -563,6 +563,11 @@ fn hashes_are_of_shapes() {
     assert_eq!(client.scalar(&counted("query_plan_hash")), "2");
 }
 
+fn shown_behind(client: &mut Client, batch: &str) {
+    let out = client.run(batch);
+    assert!(out.contains("<ShowPlanXML"), "{out}");
+}
+
 #[test]
 fn plans_ask_for_rights() {
     let (server, mut admin) = client();
@@ -579,6 +584,59 @@ fn plans_ask_for_rights() {
     let out = ann.run("SELECT b FROM t");
     assert_eq!(common::errors(&out), [229], "{out}");
     ann.done("SET SHOWPLAN_XML OFF");
+    ann.done("SET STATISTICS XML ON");
+    shown_behind(&mut ann, "SELECT x FROM h");
+    admin.done("REVOKE SHOWPLAN TO ann");
+    let out = ann.run("SELECT x FROM h");
+    assert_eq!(common::errors(&out), [262], "{out}");
+    ann.done("SET STATISTICS XML OFF");
+    ann.done("SELECT x FROM h");
     let out = ann.run("SELECT * FROM sys.dm_exec_query_plan(0x06)");
     assert!(!common::errors(&out).is_empty(), "{out}");
+}
+
+#[test]
+fn what_operators_did_stands_in_the_plan() {
+    let (_server, mut client) = client();
+    client.done("INSERT h SELECT value, 'y' FROM GENERATE_SERIES(1, 5)");
+    client.done("INSERT t SELECT value, value, 'x' FROM GENERATE_SERIES(3, 100)");
+    client.done("SET STATISTICS XML ON");
+    let mut counted = |batch: &str| {
+        let out = client.run(batch);
+        let documents = out.lines().filter(|l| l.starts_with("<ShowPlanXML"));
+        let documents: Vec<Element> = documents.map(parsed).collect();
+        let [root] = documents.as_slice() else {
+            panic!("one plan: {out}");
+        };
+        let counts = |relop: &&Element| {
+            let thread = relop
+                .child("RunTimeInformation")
+                .child("RunTimeCountersPerThread");
+            let number = |name: &str| thread.attribute(name).parse::<u64>().expect("a number");
+            (number("ActualRows"), number("ActualExecutions"))
+        };
+        root.all("RelOp").iter().map(counts).collect::<Vec<_>>()
+    };
+    let joined = counted("SELECT t.b FROM h JOIN t ON t.id = h.x OPTION (LOOP JOIN, FORCE ORDER)");
+    assert_eq!(joined, [(3, 1), (5, 1), (3, 5)]);
+    let hashed = counted("SELECT t.b FROM h JOIN t ON t.id = h.x OPTION (HASH JOIN)");
+    assert_eq!(hashed.first(), Some(&(3, 1)));
+    assert_eq!(
+        counted("UPDATE t SET a = 0 WHERE id = 7"),
+        [(1, 1), (1, 1), (1, 1)]
+    );
+    assert_eq!(counted("DELETE t WHERE id > 98").first(), Some(&(2, 1)));
+    assert_eq!(counted("INSERT h VALUES (9, 'z'), (10, 'z')"), [(2, 1)]);
+    assert_eq!(
+        counted("DECLARE @n int SELECT @n = MAX(x) FROM h").first(),
+        Some(&(1, 1))
+    );
+    client.done("CREATE PROCEDURE p AS SELECT x FROM h");
+    let out = client.run("INSERT h (x) EXEC p");
+    assert!(!out.contains("Msg"), "{out}");
+    client.done("SET STATISTICS XML OFF");
+    assert_eq!(
+        client.run("SELECT x FROM h WHERE x = 4 AND y = 'y'"),
+        "x\n4\n(1 row affected)\n"
+    );
 }

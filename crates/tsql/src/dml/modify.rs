@@ -658,6 +658,7 @@ pub fn execute<'a>(
     let limit = super::row_limit(host);
     if let Some(hot) = &plan.hot
         && limit == u64::MAX
+        && host.actual_rows().is_none()
         && plan.effects(host)?.is_empty()
     {
         return hot.run(&plan.table, host, &txn);

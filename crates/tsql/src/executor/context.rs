@@ -4,6 +4,7 @@
 //! columns that an outer row hands to operators below a nested loop or inside a subquery.
 
 use super::batch::RowBatch;
+use super::counts::ActualRows;
 use super::kept_rows::KeptRows;
 use super::operator::{Operator, build};
 use super::plan::Plan;
@@ -46,6 +47,8 @@ pub type WorkRows = Rc<RefCell<KeptRows>>;
 pub struct Ctx<'h> {
     pub host: &'h dyn Host,
     pub plan: Arc<Plan>,
+    /// Where the rows of operators are counted.
+    pub actual: Option<Rc<ActualRows>>,
     pub settings: SessionSettings,
     pub convert: ConvertContext,
     params: RefCell<Vec<Param>>,
@@ -159,6 +162,7 @@ impl<'h> Ctx<'h> {
         let grant = i64::try_from(host.memory_grant_bytes()).unwrap_or(i64::MAX);
         Ok(Ctx {
             host,
+            actual: host.actual_rows(),
             settings,
             convert,
             params: RefCell::new(several(plan.parameters, Param::new)),

@@ -8,6 +8,7 @@ use super::aggregate::AggregateOp;
 use super::batch::RowBatch;
 use super::columns::ColumnBatch;
 use super::context::Ctx;
+use super::counts::CountedOp;
 use super::expr::{Cond, Expr};
 use super::hash_join::HashJoinOp;
 use super::merge_join::MergeJoinOp;
@@ -46,8 +47,16 @@ pub trait Operator {
     fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()>;
 }
 
-/// The operators of a node and of everything below it.
+/// The operators of a node and of everything below it, counted if the host asks for that.
 pub fn build(node: &Node, cx: &Ctx<'_>) -> Result<Box<dyn Operator>> {
+    let operator = made(node, cx)?;
+    Ok(match &cx.actual {
+        None => operator,
+        Some(actual) => Box::new(CountedOp::new(operator, node, actual)),
+    })
+}
+
+fn made(node: &Node, cx: &Ctx<'_>) -> Result<Box<dyn Operator>> {
     let width = node.schema.len();
     Ok(match &node.op {
         Op::One => Box::new(OneOp {

@@ -9,6 +9,7 @@ use super::fail::{Step, Stop};
 use super::frame::Frame;
 use super::plans::Planned;
 use super::result_sets::DescribedSets;
+use super::show::Counting;
 use super::statistics::TableReads;
 use super::text_size::CutColumn;
 use super::transaction::{Mark, Transaction};
@@ -73,6 +74,8 @@ pub struct Execution<'a> {
     pub(super) opening: RefCell<Option<Opening>>,
     /// Keys of the variables that a query has named while it was bound, where somebody wants to know.
     noted_variables: RefCell<Option<HashSet<String>>>,
+    /// Where the running statement's rows are counted, for STATISTICS XML and PROFILE.
+    pub(super) counting: RefCell<Option<Counting>>,
     /// Plans of the text that SHOWPLAN_XML shows.
     pub(super) shown: RefCell<Option<Plans>>,
     /// Bytes that the thread held before the request.
@@ -103,6 +106,7 @@ impl<'a> Execution<'a> {
             described: RefCell::new(None),
             opening: RefCell::new(None),
             noted_variables: RefCell::new(None),
+            counting: RefCell::new(None),
             shown: RefCell::new(None),
             bytes_before: daruma_base::memory::thread_bytes(),
         }

@@ -9,7 +9,7 @@ use super::execution::Execution;
 use super::frame::{Frame, FrameKind};
 use crate::error::Result;
 use crate::executor::KeptPlan;
-use crate::host::{SessionSettings, Showplan};
+use crate::host::SessionSettings;
 use crate::instance::{Batch, NamedObjects, PlanKey};
 use daruma_base::DatabaseId;
 use daruma_catalog::SCHEMA_DBO;
@@ -143,7 +143,7 @@ fn packed(s: &SessionSettings) -> u64 {
         s.quoted_identifier,
         s.numeric_roundabort,
         // Seeing a plan asks for more than running it.
-        s.showplan != Showplan::Off,
+        s.shows_plans(),
         // NEXT VALUE FOR is refused then.
         s.rowcount > 0,
     ];

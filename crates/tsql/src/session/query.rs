@@ -30,7 +30,10 @@ impl Execution<'_> {
     pub(crate) fn run_select(&self, query: &Query, statement: &Statement) -> Step<()> {
         self.begin_implicit()?;
         let started = self.start_statistics();
-        match self.retry_on_change(|| self.atomic(|| self.select(query, statement))) {
+        let outer = self.begin_counting();
+        let selected = self.retry_on_change(|| self.atomic(|| self.select(query, statement)));
+        let counted = self.counting.replace(outer);
+        match selected {
             Ok(outcome) => {
                 let (command, count) = match outcome {
                     Outcome::Rows(n) => (COMMAND_SELECT, Some(n)),
@@ -41,7 +44,8 @@ impl Execution<'_> {
                 self.state.row_count.set(outcome.rows());
                 self.send_pending()?;
                 self.finish_statistics(started)?;
-                self.done(command, count, false)
+                self.done(command, count, false)?;
+                self.show_counted(statement, counted, outcome.rows())
             }
             Err(error) => {
                 self.state.row_count.set(0);
@@ -60,6 +64,7 @@ impl Execution<'_> {
             self.send_columns(plan.columns())?;
             return Ok(Outcome::Rows(0));
         }
+        self.count_plan(&plan);
         let begun = self.measure(plan.stats());
         let opened = self.open_in_place(&plan, rowcount)?;
         let outcome = if let Some(rows) = opened {

@@ -49,6 +49,8 @@ pub(crate) fn initial(login: &LoginInfo) -> SessionSettings {
         showplan: Showplan::Off,
         statistics_io: false,
         statistics_time: false,
+        statistics_xml: false,
+        statistics_profile: false,
         rowcount: 0,
         textsize: if ansi { i32::MAX } else { 4_096 },
         datefirst: 7,
@@ -249,12 +251,13 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// Plans beside the results (XML, PROFILE) would be missed by whoever asked for them.
     fn statistics_option(&self, option: &str, on: bool) -> Result<()> {
         let mut settings = self.state.settings.borrow_mut();
         match option {
             "IO" => settings.statistics_io = on,
             "TIME" => settings.statistics_time = on,
+            "XML" => settings.statistics_xml = on,
+            "PROFILE" => settings.statistics_profile = on,
             other if on => return Err(messages::not_supported(&format!("STATISTICS {other}"))),
             _ => {}
         }

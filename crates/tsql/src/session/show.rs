@@ -1,4 +1,4 @@
-//! SET SHOWPLAN_*: plans in place of results.
+//! SET SHOWPLAN_*: plans in place of results; SET STATISTICS XML and PROFILE: plans behind them.
 //!
 //! Theory: a batch is walked as it is written, both branches of an IF, and nothing of it runs: queries and changes of rows are planned,
 //! variables declared, because what follows names them, and session options set, so that this one can be switched off again.
@@ -11,18 +11,34 @@ use super::frame::Frame;
 use super::interpreter::Flow;
 use super::query::COMMAND_SELECT;
 use crate::error::Result;
-use crate::executor::KeptPlan;
+use crate::executor::{ActualRows, KeptPlan};
 use crate::host::Showplan;
-use crate::showplan::{Plans, document};
-use crate::sink::Done;
+use crate::showplan::{Plans, ShownLine, document, type_name};
+use crate::sink::{Done, OutputColumn};
 use daruma_syntax::ast::{Declaration, DeclarationKind, Statement, StatementKind};
 use daruma_value::{DataType, Value};
+use std::rc::Rc;
 use std::sync::Arc;
+
+/// What a statement does while STATISTICS XML or PROFILE is on.
+#[derive(Default)]
+pub(crate) struct Counting {
+    rows: Rc<ActualRows>,
+    /// The plan that it runs by.
+    plan: Option<Arc<dyn KeptPlan>>,
+}
+
+impl Counting {
+    /// Where its rows are counted.
+    pub(crate) fn rows(&self) -> Rc<ActualRows> {
+        self.rows.clone()
+    }
+}
 
 /// Name of the one column of SHOWPLAN_XML, in every version of the product since.
 const XML_COLUMN: &str = "Microsoft SQL Server 2005 XML Showplan";
 
-/// Error that a statement without a number of its own ends with.
+/// TDS `curcmd` of statements that clients do not tell apart.
 const COMMAND_OTHER: u16 = 0xFD;
 
 impl Execution<'_> {
@@ -117,16 +133,17 @@ impl Execution<'_> {
             .running_batch()
             .map_or(String::new(), |b| statement.span.text(&b.text).to_string());
         let picture = plan.as_ref().and_then(|p| p.picture());
-        let operators = picture.map(|p| p.text()).unwrap_or_default();
-        match form {
-            Showplan::Text => {
-                self.one_column("StmtText", &[text])?;
-                match operators.as_slice() {
-                    [] => Ok(()),
-                    _ => self.one_column("StmtText", &operators),
-                }
+        let operators = picture.map(|p| p.lines()).unwrap_or_default();
+        if form != Showplan::Text {
+            return self.show_all(&text, type_name(&statement.kind), &operators, None);
+        }
+        self.one_column("StmtText", &[text])?;
+        match operators.is_empty() {
+            true => Ok(()),
+            false => {
+                let lines: Vec<String> = operators.into_iter().map(|l| l.text).collect();
+                self.one_column("StmtText", &lines)
             }
-            _ => self.show_all(&text, &operators),
         }
     }
 
@@ -168,6 +185,73 @@ impl Execution<'_> {
         }
     }
 
+    // --- STATISTICS XML and PROFILE
+
+    /// Counts what the next statement does, if its plan is to be shown; gives what was counted around it.
+    pub(super) fn begin_counting(&self) -> Option<Counting> {
+        let wanted = {
+            let settings = self.state.settings.borrow();
+            settings.statistics_xml || settings.statistics_profile
+        };
+        // Where the rows of a statement are taken for something, one result more would be taken too.
+        let is_taken = || {
+            self.in_function()
+                || self.captured.borrow().is_some()
+                || self.described.borrow().is_some()
+                || self.opening.borrow().is_some()
+        };
+        let counting = wanted && !is_taken();
+        self.counting.replace(counting.then(Counting::default))
+    }
+
+    /// The statement runs by this plan; what an attempt before it did counts no more.
+    pub(super) fn count_plan<P: KeptPlan>(&self, plan: &Arc<P>) {
+        if let Some(counting) = self.counting.borrow_mut().as_mut() {
+            counting.rows = Rc::default();
+            counting.plan = Some(plan.clone());
+        }
+    }
+
+    /// Sends the plan of a statement that has run, behind its result.
+    pub(super) fn show_counted(
+        &self,
+        statement: &Statement,
+        counted: Option<Counting>,
+        written: u64,
+    ) -> Step<()> {
+        let (xml, profile) = {
+            let settings = self.state.settings.borrow();
+            (settings.statistics_xml, settings.statistics_profile)
+        };
+        let (
+            Some(Counting {
+                rows,
+                plan: Some(plan),
+            }),
+            Some(batch),
+        ) = (counted, self.running_batch())
+        else {
+            return Ok(());
+        };
+        rows.written.set(written);
+        let shown = || -> Result<()> {
+            if profile && let Some(picture) = plan.picture() {
+                let text = statement.span.text(&batch.text);
+                let lines = picture.with_actual(Some(&rows)).lines();
+                self.show_all(text, type_name(&statement.kind), &lines, Some(written))?;
+            }
+            if xml {
+                let start = statement.span.start;
+                let plans = Plans::of_run(start, plan.clone(), rows.clone());
+                if let Some(document) = document(&batch, &plans, Some(start)) {
+                    self.one_column(XML_COLUMN, &[document.text])?;
+                }
+            }
+            Ok(())
+        };
+        shown().map_err(|e| self.failed(COMMAND_OTHER, e))
+    }
+
     // --- Lines
 
     fn one_column(&self, name: &str, lines: &[String]) -> Result<()> {
@@ -191,48 +275,104 @@ impl Execution<'_> {
             .map_err(|_| super::query::client_gone())
     }
 
-    fn show_all(&self, statement: &str, operators: &[String]) -> Result<()> {
+    /// A row for the statement and one for each operator; with what they did in front, if that was counted.
+    fn show_all(
+        &self,
+        statement: &str,
+        kind: Option<&'static str>,
+        lines: &[ShownLine],
+        given: Option<u64>,
+    ) -> Result<()> {
         let text = DataType::NVARCHAR_MAX;
+        let counts = [("Rows", DataType::BigInt), ("Executes", DataType::BigInt)];
         let columns = [
-            plain_column("StmtText", text, true),
-            plain_column("StmtId", DataType::Int, true),
-            plain_column("NodeId", DataType::Int, true),
-            plain_column("Parent", DataType::Int, true),
-            plain_column("PhysicalOp", text, true),
-            plain_column("LogicalOp", text, true),
-            plain_column("Argument", text, true),
-            plain_column("DefinedValues", text, true),
-            plain_column("EstimateRows", DataType::Real, true),
-            plain_column("EstimateIO", DataType::Real, true),
-            plain_column("EstimateCPU", DataType::Real, true),
-            plain_column("AvgRowSize", DataType::Int, true),
-            plain_column("TotalSubtreeCost", DataType::Real, true),
-            plain_column("OutputList", text, true),
-            plain_column("Warnings", text, true),
-            plain_column("Type", text, true),
-            plain_column("Parallel", DataType::Bit, true),
-            plain_column("EstimateExecutions", DataType::Real, true),
+            ("StmtText", text),
+            ("StmtId", DataType::Int),
+            ("NodeId", DataType::Int),
+            ("Parent", DataType::Int),
+            ("PhysicalOp", text),
+            ("LogicalOp", text),
+            ("Argument", text),
+            ("DefinedValues", text),
+            ("EstimateRows", DataType::Real),
+            ("EstimateIO", DataType::Real),
+            ("EstimateCPU", DataType::Real),
+            ("AvgRowSize", DataType::Int),
+            ("TotalSubtreeCost", DataType::Real),
+            ("OutputList", text),
+            ("Warnings", text),
+            ("Type", text),
+            ("Parallel", DataType::Bit),
+            ("EstimateExecutions", DataType::Real),
         ];
-        self.send_columns(&columns)?;
-        let lines = std::iter::once(statement).chain(operators.iter().map(String::as_str));
-        for (node, line) in lines.enumerate() {
-            let kind = if node == 0 { "SELECT" } else { "PLAN_ROW" };
-            let mut row = vec![Value::Null; columns.len()];
-            let cells = [
-                (0, Value::str(line)),
-                (1, Value::Int(1)),
-                (2, Value::Int(node as i32 + 1)),
-                (15, Value::str(kind)),
-                (16, Value::Bit(false)),
-            ];
-            for (at, value) in cells {
-                if let Some(cell) = row.get_mut(at) {
-                    *cell = value;
-                }
-            }
-            self.send_row(&row)?;
+        let counts = counts.iter().filter(|_| given.is_some());
+        let all: Vec<OutputColumn> = counts
+            .chain(&columns)
+            .map(|(name, data_type)| plain_column(name, *data_type, true))
+            .collect();
+        self.send_columns(&all)?;
+        let root = lines.first();
+        let head = vec![
+            Value::str(statement),
+            Value::Int(1),
+            Value::Int(1),
+            Value::Int(0),
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            root.map_or(Value::Null, |l| Value::Real(l.rows as f32)),
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            root.map_or(Value::Null, |l| Value::Real(l.cost as f32)),
+            Value::Null,
+            Value::Null,
+            Value::str(kind.unwrap_or("UNKNOWN")),
+            Value::Bit(false),
+            Value::Null,
+        ];
+        self.send_row(&counted(given.map(|rows| (rows, 1)), head))?;
+        for (at, line) in lines.iter().enumerate() {
+            let actual = line.actual.filter(|_| given.is_some());
+            let actual = actual.map(|a| (a.rows, a.executions));
+            self.send_row(&counted(actual, operator_row(at, line)))?;
         }
-        self.end_rows(operators.len() + 1)
+        self.end_rows(lines.len() + 1)
+    }
+}
+
+fn operator_row(at: usize, line: &ShownLine) -> Vec<Value> {
+    // The statement is node 1.
+    let node = |place: usize| Value::Int(i32::try_from(place + 2).unwrap_or(i32::MAX));
+    vec![
+        Value::str(&line.text),
+        Value::Int(1),
+        node(at),
+        line.parent.map_or(Value::Int(1), node),
+        Value::str(line.physical),
+        Value::str(&line.logical),
+        Value::str(&line.argument),
+        Value::Null,
+        Value::Real(line.rows as f32),
+        Value::Null,
+        Value::Null,
+        Value::Null,
+        Value::Real(line.cost as f32),
+        Value::Null,
+        Value::Null,
+        Value::str("PLAN_ROW"),
+        Value::Bit(false),
+        Value::Null,
+    ]
+}
+
+/// The row with what was counted in front.
+fn counted(actual: Option<(u64, u64)>, row: Vec<Value>) -> Vec<Value> {
+    let number = |n: u64| Value::BigInt(i64::try_from(n).unwrap_or(i64::MAX));
+    match actual {
+        Some((rows, executions)) => [vec![number(rows), number(executions)], row].concat(),
+        None => row,
     }
 }
 

@@ -369,11 +369,13 @@ impl Execution<'_> {
         let outer = self.changes_rows.replace(true);
         let started = self.start_statistics();
         let before = self.state.entry.show_command(command_of(&statement.kind));
+        let outside = self.begin_counting();
         let result = match &statement.kind {
             StatementKind::BulkInsert(s) => self.bulk_insert(s).map(Some),
             _ => self.retry_on_change(|| self.atomic(|| self.change_rows(statement))),
         };
         self.state.entry.show_command(before);
+        let counted = self.counting.replace(outside);
         let step = match result {
             Ok(count) => {
                 self.state.last_error.set(0);
@@ -381,6 +383,7 @@ impl Execution<'_> {
                 self.send_pending()
                     .and_then(|()| self.finish_statistics(started))
                     .and_then(|()| self.done(code, count, false))
+                    .and_then(|()| self.show_counted(statement, counted, count.unwrap_or(0)))
             }
             Err(error) => {
                 self.state.row_count.set(0);
@@ -437,6 +440,7 @@ impl Execution<'_> {
             }
             return Ok(0);
         }
+        self.count_plan(&plan);
         let begun = self.measure(plan.stats());
         let mut row = |row: &[Value]| self.send_row(row);
         let at_end = plan.returns_rows() && plan.may_fail_at_end(self)?;

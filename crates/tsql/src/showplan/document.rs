@@ -10,12 +10,13 @@ use super::operators;
 use super::xml::Writer;
 use super::{Picture, plan_hash, query_hash};
 use crate::binder::with_stack;
-use crate::executor::KeptPlan;
+use crate::executor::{ActualRows, KeptPlan};
 use crate::instance::{Batch, PRODUCT_VERSION};
 use daruma_syntax::ast::{
     DeclarationKind, ExecuteTarget, FunctionBody, ModuleBody, Statement, StatementKind,
 };
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 const NAMESPACE: &str = "http://schemas.microsoft.com/sqlserver/2004/07/showplan";
@@ -28,6 +29,7 @@ const DEPTH_MAX: usize = 128;
 #[derive(Clone, Default)]
 pub struct Plans {
     by_start: HashMap<usize, Arc<dyn KeptPlan>>,
+    actual: Option<Rc<ActualRows>>,
 }
 
 impl Plans {
@@ -36,8 +38,17 @@ impl Plans {
         self.by_start.insert(start, plan);
     }
 
-    fn get(&self, statement: &Statement) -> Option<&Arc<dyn KeptPlan>> {
-        self.by_start.get(&statement.span.start)
+    /// The one plan of a statement that has run, with what its operators did.
+    pub fn of_run(start: usize, plan: Arc<dyn KeptPlan>, actual: Rc<ActualRows>) -> Plans {
+        Plans {
+            by_start: HashMap::from([(start, plan)]),
+            actual: Some(actual),
+        }
+    }
+
+    fn picture(&self, statement: &Statement) -> Option<Picture<'_>> {
+        let plan = self.by_start.get(&statement.span.start)?;
+        Some(plan.picture()?.with_actual(self.actual.as_deref()))
     }
 }
 
@@ -129,8 +140,7 @@ impl Statements<'_> {
     fn branch(&mut self, statement: &Statement, then: &Statement, otherwise: Option<&Statement>) {
         let all = self.text;
         let condition = all.get(statement.span.start..then.span.start);
-        let plan = self.plans.get(statement);
-        let picture = plan.and_then(|p| p.picture());
+        let picture = self.plans.picture(statement);
         let kind = match picture {
             Some(_) => "COND WITH QUERY",
             None => "COND",
@@ -170,8 +180,7 @@ impl Statements<'_> {
             self.w.attribute("Database", &format!("[{}]", name.text));
             return self.w.close();
         }
-        let plan = self.plans.get(statement);
-        let picture = plan.and_then(|p| p.picture());
+        let picture = self.plans.picture(statement);
         self.begin("StmtSimple", text, kind, picture.as_ref());
         if let Some(picture) = &picture {
             self.query_plan(picture);
@@ -238,7 +247,7 @@ fn module_body(kind: &StatementKind) -> Option<&[Statement]> {
 }
 
 /// The product's name of a kind of statement; `None` of one that leaves nothing to show.
-fn type_name(kind: &StatementKind) -> Option<&'static str> {
+pub fn type_name(kind: &StatementKind) -> Option<&'static str> {
     Some(match kind {
         StatementKind::Label(_) | StatementKind::DeclareTable(_) => return None,
         StatementKind::Declare(list) => {

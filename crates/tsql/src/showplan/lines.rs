@@ -7,6 +7,7 @@ use super::{
 use crate::binder::tree::ColId;
 use crate::executor::expr::Expr;
 use crate::executor::plan::*;
+use crate::executor::{Actual, ActualRows};
 
 /// One line of a plan.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +19,8 @@ pub struct ShownLine {
     pub rows: f64,
     pub cost: f64,
     pub depth: usize,
+    /// What it did, if that was counted.
+    pub actual: Option<Actual>,
     /// Position of the operator above; `None` for the root.
     pub parent: Option<usize>,
 }
@@ -25,28 +28,43 @@ pub struct ShownLine {
 /// Writes a plan as the lines of SHOWPLAN.
 struct Shower<'p> {
     words: Words<'p>,
+    actual: Option<&'p ActualRows>,
     lines: Vec<ShownLine>,
 }
 
-/// The lines of a statement, each operator in one. That which writes the rows stands above the plan that finds them.
-pub(super) fn text(picture: &Picture<'_>) -> Vec<String> {
-    let plan = picture.source.map(|words| lines(words));
-    let below = plan.into_iter().flatten().map(|line| line.text);
-    match &picture.change {
-        None => below.collect(),
-        Some(change) => {
-            let [physical, _] = change.names();
-            let first = format!("  |--{physical}(OBJECT:({}))", change.object());
-            let below = below.map(|line| format!("     {line}"));
-            std::iter::once(first).chain(below).collect()
-        }
+/// The operators of a statement. That which writes the rows stands above the plan that finds them.
+pub(super) fn all(picture: &Picture<'_>) -> Vec<ShownLine> {
+    let below = picture.source.map(|words| lines(words, picture.actual));
+    let mut below = below.unwrap_or_default();
+    let Some(change) = &picture.change else {
+        return below;
+    };
+    for line in &mut below {
+        line.text.insert_str(0, "     ");
+        line.depth += 1;
+        line.parent = Some(line.parent.map_or(0, |p| p + 1));
     }
+    let [physical, logical] = change.names();
+    let argument = format!("OBJECT:({})", change.object());
+    let first = ShownLine {
+        text: format!("  |--{physical}({argument})"),
+        physical,
+        logical: logical.to_string(),
+        argument,
+        rows: below.first().map_or(1.0, |l| l.rows),
+        cost: below.first().map_or(0.0, |l| l.cost),
+        depth: 1,
+        actual: picture.actual.map(ActualRows::of_change),
+        parent: None,
+    };
+    std::iter::once(first).chain(below).collect()
 }
 
 /// The lines of the plan and of its subplans, from the root.
-pub(super) fn lines(words: Words<'_>) -> Vec<ShownLine> {
+fn lines(words: Words<'_>, actual: Option<&ActualRows>) -> Vec<ShownLine> {
     let mut shower = Shower {
         words,
+        actual,
         lines: Vec::new(),
     };
     shower.node(&words.plan.root, None, 1);
@@ -105,6 +123,7 @@ impl Shower<'_> {
             rows: node.rows,
             cost: node.cost * COST_UNIT,
             depth,
+            actual: self.actual.map(|a| a.of(node)),
             parent,
         });
         let own = self.lines.len() - 1;

@@ -21,12 +21,13 @@ mod subqueries;
 mod words;
 mod xml;
 
-pub use document::{Document, Plans, document};
+pub use document::{Document, Plans, document, type_name};
 pub use hash::{plan_hash, query_hash};
 pub use lines::ShownLine;
 
 use crate::binder::ColumnInfo;
 use crate::binder::tree::ColId;
+use crate::executor::ActualRows;
 use crate::executor::plan::*;
 use crate::host::TableRef;
 use daruma_catalog::{IndexDef, IndexKind};
@@ -39,6 +40,7 @@ const COST_UNIT: f64 = 1e-5;
 pub struct Picture<'p> {
     change: Option<Change<'p>>,
     source: Option<Words<'p>>,
+    actual: Option<&'p ActualRows>,
 }
 
 /// The operator that writes the rows of a data change.
@@ -53,6 +55,7 @@ impl<'p> Picture<'p> {
         Picture {
             change: None,
             source: Some(Words { plan, columns }),
+            actual: None,
         }
     }
 
@@ -65,7 +68,14 @@ impl<'p> Picture<'p> {
         Picture {
             change: Some(Change { table, verb }),
             source: source.and_then(|s| s.source),
+            actual: None,
         }
+    }
+
+    /// The same with what its operators did.
+    #[must_use]
+    pub fn with_actual(self, actual: Option<&'p ActualRows>) -> Picture<'p> {
+        Picture { actual, ..self }
     }
 
     /// Variables that the plan reads.
@@ -75,12 +85,12 @@ impl<'p> Picture<'p> {
 
     /// Lines of SHOWPLAN_TEXT.
     pub fn text(&self) -> Vec<String> {
-        lines::text(self)
+        self.lines().into_iter().map(|line| line.text).collect()
     }
 
-    /// Operators as SHOWPLAN_TEXT and SHOWPLAN_ALL show them; not the one that writes.
+    /// Operators as SHOWPLAN_ALL and STATISTICS PROFILE show them.
     pub fn lines(&self) -> Vec<ShownLine> {
-        self.source.map(lines::lines).unwrap_or_default()
+        lines::all(self)
     }
 }
 

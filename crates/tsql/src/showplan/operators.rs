@@ -17,6 +17,7 @@ use crate::binder::tree::ColId;
 use crate::binder::with_stack;
 use crate::executor::expr::{Cond, Expr};
 use crate::executor::plan::*;
+use crate::executor::{Actual, ActualRows};
 use crate::host::TableRef;
 use crate::planner::LOOKUP_COST;
 use daruma_catalog::{IndexDef, IndexKind};
@@ -32,6 +33,7 @@ const LONG_VALUE_BYTES: f64 = 4_000.0;
 pub(super) struct Drawer<'p, 'w> {
     pub words: Words<'p>,
     pub w: &'w mut Writer,
+    actual: Option<&'p ActualRows>,
     /// Tables' columns by number.
     origins: HashMap<ColId, (&'p ScanNode, &'p str)>,
     /// Cost of one execution with all that is drawn below, by the operator's address.
@@ -52,6 +54,8 @@ struct Head<'s> {
     own_cost: f64,
     total_cost: f64,
     executions: f64,
+    /// What it did, where that is counted and it is an operator of its own.
+    actual: Option<Actual>,
 }
 
 /// Rows and cost of the whole.
@@ -60,22 +64,22 @@ pub(super) fn estimate(picture: &Picture<'_>) -> (f64, f64) {
         return (1.0, 0.0);
     };
     let mut unread = Writer::default();
-    let total = Drawer::new(words, &mut unread).whole();
+    let total = Drawer::new(words, None, &mut unread).whole();
     (words.plan.root.rows, total * COST_UNIT)
 }
 
 /// Writes the operators of a statement: one `RelOp` that holds the others.
 pub(super) fn draw(picture: &Picture<'_>, w: &mut Writer) {
     match (&picture.change, picture.source) {
-        (Some(change), Some(words)) => Drawer::new(words, w).change(change),
-        (None, Some(words)) => Drawer::new(words, w).root(),
-        (Some(change), None) => insert_of_values(change, w),
+        (Some(change), Some(words)) => Drawer::new(words, picture.actual, w).change(change),
+        (None, Some(words)) => Drawer::new(words, picture.actual, w).root(),
+        (Some(change), None) => insert_of_values(change, picture.actual, w),
         (None, None) => {}
     }
 }
 
 /// An INSERT without a plan below it.
-fn insert_of_values(change: &Change<'_>, w: &mut Writer) {
+fn insert_of_values(change: &Change<'_>, actual: Option<&ActualRows>, w: &mut Writer) {
     let size = ROW_HEAD_BYTES;
     head_attributes(
         w,
@@ -88,6 +92,7 @@ fn insert_of_values(change: &Change<'_>, w: &mut Writer) {
         },
     );
     w.empty("OutputList", &[]);
+    run_time(w, actual.map(ActualRows::of_change));
     w.open("ScalarInsert");
     object(w, change.table, change.index(), None);
     w.close();
@@ -119,6 +124,21 @@ fn head_attributes(w: &mut Writer, id: u32, [physical, logical]: [&str; 2], e: &
     w.number("EstimatedTotalSubtreeCost", e.total);
 }
 
+/// What an operator did; one thread does all.
+fn run_time(w: &mut Writer, actual: Option<Actual>) {
+    let Some(actual) = actual else {
+        return;
+    };
+    w.open("RunTimeInformation");
+    w.open("RunTimeCountersPerThread");
+    w.attribute("Thread", "0");
+    w.attribute("ActualRows", &actual.rows.to_string());
+    w.attribute("ActualEndOfScans", &actual.ends.to_string());
+    w.attribute("ActualExecutions", &actual.executions.to_string());
+    w.close();
+    w.close();
+}
+
 fn bracketed(name: &str) -> String {
     format!("[{}]", name.replace(']', "]]"))
 }
@@ -148,10 +168,11 @@ fn object(w: &mut Writer, table: &TableRef, index: Option<&IndexDef>, alias: Opt
 }
 
 impl<'p, 'w> Drawer<'p, 'w> {
-    fn new(words: Words<'p>, w: &'w mut Writer) -> Drawer<'p, 'w> {
+    fn new(words: Words<'p>, actual: Option<&'p ActualRows>, w: &'w mut Writer) -> Drawer<'p, 'w> {
         let mut drawer = Drawer {
             words,
             w,
+            actual,
             origins: HashMap::new(),
             totals: HashMap::new(),
             drawn: 0,
@@ -303,6 +324,7 @@ impl<'p, 'w> Drawer<'p, 'w> {
             own_cost: 0.0,
             total_cost: total,
             executions,
+            actual: None,
         });
         self.w.open("NestedLoops");
         self.w.flag("Optimized", false);
@@ -327,6 +349,7 @@ impl<'p, 'w> Drawer<'p, 'w> {
         head_attributes(self.w, self.drawn, head.names, &estimates);
         self.drawn += 1;
         self.column_list("OutputList", head.columns);
+        run_time(self.w, head.actual);
     }
 
     fn row_size(&self, columns: &[ColId]) -> f64 {
@@ -353,6 +376,7 @@ impl<'p, 'w> Drawer<'p, 'w> {
             own_cost: Self::own_cost(node),
             total_cost,
             executions,
+            actual: self.actual.map(|a| a.of(node)),
         });
         self.element(node);
         for (i, input) in inputs(node).into_iter().enumerate() {
@@ -384,6 +408,7 @@ impl<'p, 'w> Drawer<'p, 'w> {
             own_cost: 0.0,
             total_cost,
             executions,
+            actual: None,
         });
         self.w.open("Concat");
         for input in inputs(node) {
@@ -605,6 +630,7 @@ impl<'p, 'w> Drawer<'p, 'w> {
             own_cost: 0.0,
             total_cost: own,
             executions,
+            actual: self.actual.map(|a| a.of(node)),
         };
         self.head(&head);
         self.w.open("NestedLoops");
@@ -612,6 +638,8 @@ impl<'p, 'w> Drawer<'p, 'w> {
         let texts = self.words.output_names(scan, index);
         let columns = Columns::Scan(&node.schema, &texts);
 
+        // Entries and rows are not counted apart.
+        head.actual = None;
         (head.names, head.columns) = (names(node), &found);
         (head.own_cost, head.total_cost) = (own - lookups, own - lookups);
         self.head(&head);
@@ -658,6 +686,7 @@ impl<'p, 'w> Drawer<'p, 'w> {
             own_cost: 0.0,
             total_cost,
             executions: 1.0,
+            actual: self.actual.map(ActualRows::of_change),
         });
         self.w.open("Update");
         object(self.w, change.table, change.index(), None);

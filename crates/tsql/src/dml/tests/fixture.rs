@@ -534,6 +534,8 @@ impl Host for TestHost {
             showplan: Showplan::Off,
             statistics_io: false,
             statistics_time: false,
+            statistics_xml: false,
+            statistics_profile: false,
             rowcount: 0,
             textsize: -1,
             datefirst: 7,

@@ -8,7 +8,7 @@
 use super::rights::DBO;
 use super::{Execution, Securable, owner_of};
 use crate::error::{Result, SqlError};
-use crate::host::{Host, Showplan};
+use crate::host::Host;
 use crate::messages;
 use daruma_base::DatabaseId;
 use daruma_catalog::{ColumnDef, Object, ObjectKind, SchemaId, names_equal};
@@ -227,7 +227,7 @@ impl Execution<'_> {
         changed: Option<&ChangedObject>,
         written: Option<&Written>,
     ) -> Result<()> {
-        let shows_plan = self.state.settings.borrow().showplan != Showplan::Off;
+        let shows_plan = self.state.settings.borrow().shows_plans();
         let mut targets = targets(needs, changed, written.map(|w| w.table));
         let mut into = changed.and_then(|c| c.into);
         for need in needs {

@@ -6,16 +6,19 @@
 
 use super::{Execution, PLANNED_BEFORE};
 use crate::error::{Result, SqlError};
+use crate::executor::ActualRows;
 use crate::executor::scratch_error;
 use crate::host::*;
 use crate::instance::{Instance, Promise, SCRATCH_FOLDER, SMALL_BYTES};
 use crate::messages;
 use crate::session::frame::FrameKind;
+use crate::session::show::Counting;
 use daruma_base::{CancelFlag, DatabaseId};
 use daruma_catalog::{CounterId, DatabaseCatalog, Object, ObjectKind, SequenceDef, name_key};
 use daruma_storage::{Database, Isolation, LockMode, LockResource, ReadView, Txn};
 use daruma_syntax::ast::{self, CursorRef, ObjectName};
 use daruma_value::{CollationId, DataType, Value};
+use std::rc::Rc;
 use std::sync::Arc;
 
 impl Host for Execution<'_> {
@@ -29,6 +32,10 @@ impl Host for Execution<'_> {
     fn collation(&self, database: DatabaseId) -> CollationId {
         let entry = self.state.instance.database(database);
         entry.map_or(CollationId::DEFAULT, |e| e.def().collation)
+    }
+
+    fn actual_rows(&self) -> Option<Rc<ActualRows>> {
+        self.counting.borrow().as_ref().map(Counting::rows)
     }
 
     fn settings(&self) -> SessionSettings {
