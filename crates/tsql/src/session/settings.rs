@@ -31,7 +31,8 @@ pub(crate) fn initial(login: &LoginInfo) -> SessionSettings {
     let ansi = login.ansi_defaults;
     SessionSettings {
         ansi_nulls: ansi,
-        ansi_padding: ansi,
+        // Nothing is trimmed here: a login that says nothing gets what there is.
+        ansi_padding: true,
         ansi_warnings: ansi,
         ansi_null_dflt_on: ansi,
         arithabort: false,
