@@ -122,6 +122,7 @@ impl Binder<'_> {
         let parameters = self.parameters.replace(bound);
         let outer_tables = self.table_parameters.replace(tables);
         self.host.enter_view(database, object);
+        let candidates = self.target_candidates();
         let bound = self.of_stored_text(|b| b.query(&query, true));
         self.table_parameters = outer_tables;
         self.host.leave_view();
@@ -129,7 +130,9 @@ impl Binder<'_> {
         self.schema_bound = schema_bound;
         self.ansi_nulls = ansi_nulls;
         self.parameters = parameters;
-        self.named(bound?, Some(&Ident::new(alias)), &call.columns)
+        let bound = bound?;
+        self.note_view(candidates, database, object.id);
+        self.named(bound, Some(&Ident::new(alias)), &call.columns)
     }
 }
 

@@ -39,8 +39,8 @@ pub use query::{Assignment, BoundQuery, OutColumn};
 pub(crate) use scope::{NameScope, ScopeEntry};
 pub use scope::{changed_column, check_changed};
 pub use stored::insert_hints;
-pub(crate) use target::same_name;
 pub use target::{BoundTarget, ViewCheck};
+pub(crate) use target::{same_name, target_object};
 
 use crate::error::{Result, SqlError};
 use crate::host::Host;

@@ -15,7 +15,7 @@ use crate::executor::{RowPin, TargetSpec, pin_target};
 use crate::host::{Resolved, TableKind, TableRef, VariableType};
 use daruma_base::DatabaseId;
 use daruma_catalog::{Object, names_equal};
-use daruma_syntax::ast::{DmlTarget, Ident, ObjectName, TableHint, TableSource};
+use daruma_syntax::ast::{DmlTarget, Ident, ObjectName, TableHint, TableSource, With};
 use daruma_value::{DataType, Len};
 use std::ops::Range;
 use std::sync::Arc;
@@ -225,7 +225,7 @@ impl Binder<'_> {
         let mut exposed = Vec::new();
         let sources = spec.from.iter();
         sources.for_each(|source| exposed_as(source, name, &mut exposed));
-        if let Some(shown) = exposed.pop() {
+        if let Some((shown, _)) = exposed.pop() {
             if !exposed.is_empty() {
                 return Err(ambiguous(name));
             }
@@ -449,7 +449,7 @@ impl Binder<'_> {
         self.target.as_ref().map_or(0, |t| t.candidates.len())
     }
 
-    /// A view was bound; the candidates since `first` are in it.
+    /// A view or inline function was bound; the candidates since `first` are in it.
     pub(super) fn note_view(&mut self, first: usize, database: DatabaseId, object: i32) {
         if let Some(request) = &mut self.target {
             request.views.push(MetView {
@@ -730,7 +730,11 @@ fn shown(source: &TableSource) -> Option<Shown> {
 }
 
 /// Gathers the sources that a target name means: by its last part when it has no other, otherwise as it is written.
-fn exposed_as(source: &TableSource, name: &ObjectName, found: &mut Vec<Shown>) {
+fn exposed_as<'s>(
+    source: &'s TableSource,
+    name: &ObjectName,
+    found: &mut Vec<(Shown, &'s TableSource)>,
+) {
     match source {
         TableSource::Join(join) => {
             exposed_as(&join.left, name, found);
@@ -740,11 +744,35 @@ fn exposed_as(source: &TableSource, name: &ObjectName, found: &mut Vec<Shown>) {
             exposed_as(left, name, found);
             exposed_as(right, name, found);
         }
-        _ => found.extend(shown(source).filter(|shown| {
-            let same_last = names_equal(&shown.name.name.text, &name.name.text);
-            same_last && name.is_bare() || !shown.is_alias && same_name(&shown.name, name)
-        })),
+        _ => {
+            let fits = |shown: &Shown| {
+                let same_last = names_equal(&shown.name.name.text, &name.name.text);
+                same_last && name.is_bare() || !shown.is_alias && same_name(&shown.name, name)
+            };
+            found.extend(shown(source).filter(fits).map(|shown| (shown, source)));
+        }
     }
+}
+
+/// Name of the table or view that the target of a change means. `None` for common table expressions, derived tables and
+/// variables, and where more than one may be meant.
+pub(crate) fn target_object<'s>(
+    name: &'s ObjectName,
+    from: &'s [TableSource],
+    with: &With,
+) -> Option<&'s ObjectName> {
+    let mut exposed = Vec::new();
+    let sources = from.iter();
+    sources.for_each(|source| exposed_as(source, name, &mut exposed));
+    let meant = match exposed.as_slice() {
+        [] => name,
+        [(_, TableSource::Table(table))] => &table.name,
+        _ => return None,
+    };
+    let is_cte = |c: &daruma_syntax::ast::Cte| {
+        meant.is_bare() && names_equal(&c.name.text, &meant.name.text)
+    };
+    (!with.ctes.iter().any(is_cte)).then_some(meant)
 }
 
 /// Are two names the same part by part? A dot in a part is none between parts.

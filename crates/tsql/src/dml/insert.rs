@@ -20,6 +20,7 @@ use crate::executor::{
 use crate::host::{Host, LockHints, TableRef, TriggerAction};
 use crate::messages;
 use crate::showplan::Picture;
+use daruma_base::DatabaseId;
 use daruma_catalog::names_equal;
 use daruma_syntax::ast::{self, Expr, InsertSource, Literal};
 use daruma_value::{DataType, Value};
@@ -31,6 +32,7 @@ const VALUE_ROWS_MAX: usize = 1000;
 /// A prepared INSERT, of whatever source.
 pub struct InsertPlan {
     shape: InsertShape,
+    views: Vec<(DatabaseId, i32)>,
     source: Source,
     top: Option<ScalarPlan>,
     hints: LockHints,
@@ -168,6 +170,7 @@ pub fn prepare(ast: &ast::Insert, host: &dyn Host) -> Result<InsertPlan> {
     let shape = InsertShape::new(writable, columns);
     shape.check_limit(top.is_some(), host)?;
     Ok(InsertPlan {
+        views: views.to_vec(),
         shape: shape.checked_by(view.and_then(ViewBase::into_check)),
         source,
         top,
@@ -180,6 +183,11 @@ impl InsertPlan {
     /// The base table that rows go to.
     pub fn table(&self) -> &TableRef {
         self.shape.table.table()
+    }
+
+    /// The views that it is come to through, the innermost first.
+    pub fn views(&self) -> &[(DatabaseId, i32)] {
+        &self.views
     }
 
     /// Only a query has other plans.

@@ -15,7 +15,7 @@ use super::expr::Evaluators;
 use super::modify::set_column;
 use super::target::Writable;
 use crate::access::damaged;
-use crate::binder::{ScopeEntry, changed_column, check_changed, same_name};
+use crate::binder::{ScopeEntry, changed_column, check_changed, same_name, target_object};
 use crate::error::Result;
 use crate::executor::{
     KeptPlan, RowBatch, RowGatherer, RowStream, ScalarPlan, Scope, SelectPlan, TargetPlan,
@@ -70,6 +70,11 @@ impl InsteadPlan {
     /// What the statement names.
     pub fn table(&self) -> &TableRef {
         &self.target.table
+    }
+
+    /// Ids of the columns that UPDATE sets.
+    pub fn set_columns(&self) -> &[i32] {
+        &self.updated
     }
 
     /// Only a query has other plans.
@@ -129,28 +134,9 @@ fn found(
     let DmlTarget::Table { name, .. } = target else {
         return Ok(None);
     };
-    let meant = from.iter().find_map(|s| named_by(s, name)).unwrap_or(name);
-    let is_cte = |c: &ast::Cte| meant.is_bare() && names_equal(&c.name.text, &meant.name.text);
-    match with.ctes.iter().any(is_cte) {
-        true => Ok(None),
-        false => host.instead_of(meant, action),
-    }
-}
-
-/// The table behind an alias of FROM.
-fn named_by<'s>(source: &'s TableSource, name: &ObjectName) -> Option<&'s ObjectName> {
-    match source {
-        TableSource::Table(table) => {
-            let alias = table.alias.as_ref()?;
-            (name.is_bare() && names_equal(&alias.text, &name.name.text)).then_some(&table.name)
-        }
-        TableSource::Join(join) => {
-            named_by(&join.left, name).or_else(|| named_by(&join.right, name))
-        }
-        TableSource::Apply { left, right, .. } => {
-            named_by(left, name).or_else(|| named_by(right, name))
-        }
-        _ => None,
+    match target_object(name, from, with) {
+        Some(meant) => host.instead_of(meant, action),
+        None => Ok(None),
     }
 }
 

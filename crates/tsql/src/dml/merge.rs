@@ -32,7 +32,7 @@ use crate::executor::{
 use crate::host::{Host, Resolved, TableRef, TriggerAction};
 use crate::messages;
 use crate::showplan::Picture;
-use daruma_base::WaitKind;
+use daruma_base::{DatabaseId, WaitKind};
 use daruma_catalog::names_equal;
 use daruma_storage::{StorageError, Txn};
 use daruma_syntax::ast::{
@@ -492,6 +492,11 @@ impl MergePlan {
     /// The target.
     pub fn table(&self) -> &TableRef {
         self.table.table()
+    }
+
+    /// The views that it is come to through, the innermost first.
+    pub fn views(&self) -> &[(DatabaseId, i32)] {
+        self.target.views()
     }
 
     /// Columns that its clauses set.

@@ -100,12 +100,26 @@ impl DmlPlan {
         (table.database.id(), table.object_id)
     }
 
+    /// The stored objects through which it writes: views and inline functions, the outermost first, and the table, or the view whose
+    /// trigger stands for the change.
+    pub fn written_through(&self) -> Vec<(DatabaseId, i32)> {
+        let (views, is_stored) = match &self.kind {
+            Kind::Insert(plan) => (plan.views(), plan.table().kind == TableKind::User),
+            Kind::Modify(plan) => (plan.views(), plan.table().kind == TableKind::User),
+            Kind::Merge(plan) => (plan.views(), plan.table().kind == TableKind::User),
+            Kind::Instead(_) => (&[][..], true),
+        };
+        let table = is_stored.then(|| self.written());
+        views.iter().rev().copied().chain(table).collect()
+    }
+
     /// Ids of the columns of that table that UPDATE sets, or a MERGE that updates.
     pub fn set_columns(&self) -> Vec<i32> {
         let ordinals = match &self.kind {
             Kind::Modify(plan) => plan.set_ordinals(),
             Kind::Merge(plan) => plan.set_ordinals(),
-            Kind::Insert(_) | Kind::Instead(_) => Vec::new(),
+            Kind::Insert(_) => Vec::new(),
+            Kind::Instead(plan) => return plan.set_columns().to_vec(),
         };
         let columns = &self.table().def.columns;
         let set = ordinals.iter().filter_map(|o| columns.get(*o));

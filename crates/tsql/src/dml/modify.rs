@@ -34,7 +34,7 @@ use crate::executor::{
 use crate::host::{Access, CursorRow, Host, TableRef, TriggerAction};
 use crate::messages;
 use crate::showplan::Picture;
-use daruma_base::WaitKind;
+use daruma_base::{DatabaseId, WaitKind};
 use daruma_catalog::names_equal;
 use daruma_storage::{Stamp, StorageError, Txn};
 use daruma_syntax::ast::{self, AssignOp, Assignment, DmlFilter, DmlTarget, Expr, Span};
@@ -598,6 +598,11 @@ impl ModifyPlan {
     /// The base table whose rows are changed.
     pub fn table(&self) -> &TableRef {
         self.table.table()
+    }
+
+    /// The views that it is come to through, the innermost first.
+    pub fn views(&self) -> &[(DatabaseId, i32)] {
+        self.target.views()
     }
 
     /// Have the tables grown or shrunk so much that another plan may be better?

@@ -480,7 +480,7 @@ impl Execution<'_> {
         };
         let written = |plan: &Arc<DmlPlan>| {
             Some(Written {
-                table: plan.written(),
+                through: plan.written_through(),
                 sets: plan.set_columns(),
             })
         };

@@ -1,9 +1,10 @@
 //! Objects that a statement reads and changes, gathered while it is planned, and whether the session may.
 //!
 //! Theory: every object that a name resolves to is noted, with the columns that are read of it. A change is asked for the
-//! right to change of the object that it names and of the table that its plan writes to, so that no other name for a
-//! table (a derived table, a common table expression) avoids it; the plan tells which columns of that table. Columns are looked at only where one has a permission of
-//! its own.
+//! right to change of what its plan writes through: views, the outermost first, and the table. So no other name for them (a
+//! derived table, a common table expression) avoids it. One of these that belongs to the owner of the one before it is not
+//! asked for, whatever else the statement does with it. The plan tells which columns of the table are set. Columns are looked
+//! at only where one has a permission of its own.
 
 use super::rights::DBO;
 use super::{Execution, Securable, owner_of};
@@ -27,6 +28,7 @@ pub(super) struct Need {
 }
 
 /// Which columns of an object a permission is asked for.
+#[derive(Clone)]
 pub(crate) enum Columns {
     All,
     /// None of them in particular when the list is empty.
@@ -42,11 +44,16 @@ impl Need {
     }
 }
 
+impl Target {
+    fn key(&self) -> ObjectKey {
+        (self.database, self.object.id)
+    }
+}
+
 /// Object that a statement changes.
 pub(super) struct ChangedObject {
     /// The table or view that it names; `None` for common table expressions, derived and temporary tables.
     pub(super) named: Option<ObjectKey>,
-    pub(super) named_view: bool,
     /// The table of OUTPUT INTO.
     pub(super) into: Option<ObjectKey>,
     /// Several of a MERGE.
@@ -56,11 +63,21 @@ pub(super) struct ChangedObject {
     pub(super) reads: Reads,
 }
 
-/// Table that the plan of a change writes to, whatever the statement calls it.
+/// What the plan of a change writes to, whatever the statement calls it.
 pub(crate) struct Written {
-    pub(crate) table: ObjectKey,
-    /// Ids of the columns that UPDATE sets; none where the plan does not tell.
+    /// Views, the outermost first, and the table; nothing for a temporary table or a variable.
+    pub(crate) through: Vec<ObjectKey>,
+    /// Ids of the columns of the last of them that UPDATE sets; none where only variables are set.
     pub(crate) sets: Vec<i32>,
+}
+
+/// An object of which the right to change is asked.
+struct Target {
+    database: DatabaseId,
+    object: Arc<Object>,
+    /// Columns for UPDATE.
+    sets: Columns,
+    reads: Reads,
 }
 
 /// Extent of a statement's reading of the table that it changes.
@@ -162,11 +179,22 @@ impl Execution<'_> {
 
     /// Does whatever names the object belong to its owner?
     pub(crate) fn is_chained(&self, database: DatabaseId, object: &Object) -> Result<bool> {
-        let catalog = self.state.catalog(database)?;
-        let outer = match self.state.access.views.borrow().last() {
-            Some(view) => Some(*view),
+        let view = self.state.access.views.borrow().last().copied();
+        let outer = match view {
+            Some(view) => Some(view),
             None => self.module_owner()?,
         };
+        self.is_chained_to(outer, database, object)
+    }
+
+    /// The same of what somebody of this database and owner names.
+    fn is_chained_to(
+        &self,
+        outer: Option<(DatabaseId, i32)>,
+        database: DatabaseId,
+        object: &Object,
+    ) -> Result<bool> {
+        let catalog = self.state.catalog(database)?;
         let Some((from, outer)) = outer else {
             return Ok(false);
         };
@@ -228,7 +256,8 @@ impl Execution<'_> {
         written: Option<&Written>,
     ) -> Result<()> {
         let shows_plan = self.state.settings.borrow().shows_plans();
-        let mut targets = targets(needs, changed, written.map(|w| w.table));
+        let mut targets = self.targets(changed, written)?;
+        let permissions = changed.map_or(&[][..], |c| c.permissions.as_slice());
         let mut into = changed.and_then(|c| c.into);
         for need in needs {
             if shows_plan {
@@ -237,10 +266,9 @@ impl Execution<'_> {
             if need.chained {
                 continue;
             }
-            let at = targets.iter().position(|t| *t == need.key());
-            let is_target = at.map(|at| targets.swap_remove(at)).is_some();
-            match changed.filter(|_| is_target) {
-                Some(changed) => self.check_target(need, changed, written)?,
+            let at = targets.iter().position(|t| t.key() == need.key());
+            match at.map(|at| targets.remove(at)) {
+                Some(target) => self.check_target(&target, permissions, Some(need))?,
                 None if into.take_if(|o| *o == need.key()).is_some() => {
                     self.check_object(need.database, &need.object, "INSERT")?
                 }
@@ -254,32 +282,76 @@ impl Execution<'_> {
                 }
             }
         }
-        Ok(())
+        // None is passed by because no name was seen to mean it.
+        let mut left = targets.iter();
+        left.try_for_each(|target| self.check_target(target, permissions, None))
     }
 
+    /// Objects of which the right to change is asked: what the plan writes through, without what belongs to the owner of whatever
+    /// names it there.
+    fn targets(
+        &self,
+        changed: Option<&ChangedObject>,
+        written: Option<&Written>,
+    ) -> Result<Vec<Target>> {
+        let (Some(changed), Some(written)) = (changed, written) else {
+            return Ok(Vec::new());
+        };
+        let mut outer = self.module_owner()?;
+        let mut targets = Vec::new();
+        for (place, (database, id)) in written.through.iter().enumerate() {
+            let catalog = self.state.catalog(*database)?;
+            // It may have gone since the statement was planned, which starts anew then.
+            let gone = || messages::error(2801, &[id]);
+            let object = catalog.object(*id).ok_or_else(gone)?;
+            if !self.is_chained_to(outer, *database, object)? {
+                let is_last = place + 1 == written.through.len();
+                targets.push(Target {
+                    database: *database,
+                    object: object.clone(),
+                    sets: match is_last {
+                        true if written.sets.is_empty() => Columns::All,
+                        true => Columns::Listed(written.sets.clone()),
+                        // Names are the view's own only where the statement names it.
+                        false if changed.named == Some((*database, *id)) => {
+                            column_ids(object, &changed.sets)
+                        }
+                        false => Columns::All,
+                    },
+                    reads: match changed.reads {
+                        // The text of the view above it reads it, which that of an INSERT does for nobody.
+                        Reads::Nothing if place > 0 && changed.permissions != ["INSERT"] => {
+                            Reads::Noted
+                        }
+                        reads => reads,
+                    },
+                });
+            }
+            outer = Some((*database, owner_of(&catalog, object.schema_id)));
+        }
+        Ok(targets)
+    }
+
+    /// `need` has the columns that are read of it; all may be where there is none.
     fn check_target(
         &self,
-        need: &Need,
-        changed: &ChangedObject,
-        written: Option<&Written>,
+        target: &Target,
+        permissions: &[&str],
+        need: Option<&Need>,
     ) -> Result<()> {
         let check = |permission, columns| {
-            self.check_columns(need.database, &need.object, permission, columns)
+            self.check_columns(target.database, &target.object, permission, columns)
         };
-        for permission in &changed.permissions {
+        for permission in permissions {
             match *permission {
-                // Names are the object's own only where the statement names it.
-                "UPDATE" if changed.named == Some(need.key()) => {
-                    check("UPDATE", column_ids(&need.object, &changed.sets))?
-                }
-                "UPDATE" => check("UPDATE", written_columns(need, written))?,
-                other => self.check_object(need.database, &need.object, other)?,
+                "UPDATE" => check("UPDATE", target.sets.clone())?,
+                other => self.check_object(target.database, &target.object, other)?,
             }
         }
-        match changed.reads {
-            Reads::Nothing => Ok(()),
-            Reads::Noted => check("SELECT", Columns::Listed(need.columns.clone())),
-            Reads::All => check("SELECT", Columns::All),
+        match (target.reads, need) {
+            (Reads::Nothing, _) => Ok(()),
+            (Reads::Noted, Some(need)) => check("SELECT", Columns::Listed(need.columns.clone())),
+            (Reads::Noted, None) | (Reads::All, _) => check("SELECT", Columns::All),
         }
     }
 
@@ -397,36 +469,12 @@ impl Execution<'_> {
     }
 }
 
-/// Objects for which the right to change is asked: the one named, and the table that is written to. A table below the view that
-/// is named belongs to that view's owner, or is asked for as well.
-fn targets(
-    needs: &[Need],
-    changed: Option<&ChangedObject>,
-    written: Option<ObjectKey>,
-) -> Vec<ObjectKey> {
-    let Some(changed) = changed else {
-        return Vec::new();
-    };
-    let of_owner =
-        |key: &ObjectKey| changed.named_view && needs.iter().any(|n| n.chained && n.key() == *key);
-    let written = written.filter(|key| changed.named != Some(*key) && !of_owner(key));
-    changed.named.into_iter().chain(written).collect()
-}
-
 /// Columns of a table or view.
 pub(crate) fn columns_of(object: &Object) -> &[ColumnDef] {
     match &object.kind {
         ObjectKind::Table(def) => &def.columns,
         ObjectKind::View(module) => &module.columns,
         _ => &[],
-    }
-}
-
-/// Those that the plan sets, of the table that it writes to.
-fn written_columns(need: &Need, written: Option<&Written>) -> Columns {
-    match written.filter(|w| w.table == need.key() && !w.sets.is_empty()) {
-        Some(written) => Columns::Listed(written.sets.clone()),
-        None => Columns::All,
     }
 }
 

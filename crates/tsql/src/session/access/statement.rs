@@ -13,15 +13,16 @@
 
 use super::needs::{ChangedObject, Reads};
 use super::{Execution, Securable};
+use crate::binder::target_object;
 use crate::error::{Result, SqlError};
 use crate::host::Host;
 use crate::messages;
 use crate::session::backup_database;
 use daruma_base::DatabaseId;
-use daruma_catalog::{Object, SCHEMA_DBO, names_equal};
+use daruma_catalog::{Object, SCHEMA_DBO};
 use daruma_syntax::ast::{
     self, AlterDatabaseAction, DatabaseOption, DmlTarget, DropKind, ObjectName, QueryBody,
-    StatementKind, TableSource, TriggerScope, TypeKind,
+    StatementKind, TriggerScope, TypeKind,
 };
 use std::sync::Arc;
 
@@ -560,22 +561,13 @@ impl Execution<'_> {
             // A variable or a rowset: whatever is named is read.
             return None;
         };
-        let aliased = from.iter().find_map(|s| named_by(s, name)).unwrap_or(name);
-        let is_cte = aliased.is_bare()
-            && with
-                .ctes
-                .iter()
-                .any(|c| names_equal(&c.name.text, &aliased.name.text));
-        let found = match is_cte {
-            true => None,
-            false => self.find_object(aliased).ok().flatten(),
+        let key_of = |name: &ObjectName| {
+            let found = self.find_object(name).ok().flatten();
+            found.map(|(database, object)| (database, object.id))
         };
-        let into = output_table(statement).and_then(|name| self.find_object(name).ok().flatten());
-        let is_view = |o: &Object| matches!(o.kind, daruma_catalog::ObjectKind::View(_));
         Some(ChangedObject {
-            named_view: found.as_ref().is_some_and(|(_, o)| is_view(o)),
-            named: found.map(|(database, object)| (database, object.id)),
-            into: into.map(|(database, object)| (database, object.id)),
+            named: target_object(name, from, with).and_then(key_of),
+            into: output_table(statement).and_then(key_of),
             permissions,
             sets,
             reads,
@@ -587,24 +579,6 @@ impl Execution<'_> {
 fn opens_to_others(item: &ast::OptionItem) -> bool {
     let is = |name: &str| item.name.eq_ignore_ascii_case(name);
     is("TRUSTWORTHY") || is("DB_CHAINING")
-}
-
-/// The table behind an alias of FROM.
-fn named_by<'s>(source: &'s TableSource, name: &ObjectName) -> Option<&'s ObjectName> {
-    match source {
-        TableSource::Table(t) => t
-            .alias
-            .as_ref()
-            .is_some_and(|a| name.is_bare() && names_equal(&a.text, &name.name.text))
-            .then_some(&t.name),
-        TableSource::Join(join) => {
-            named_by(&join.left, name).or_else(|| named_by(&join.right, name))
-        }
-        TableSource::Apply { left, right, .. } => {
-            named_by(left, name).or_else(|| named_by(right, name))
-        }
-        _ => None,
-    }
 }
 
 /// The table of OUTPUT INTO.
