@@ -64,6 +64,7 @@ fn a_request_that_waits_is_suspended_and_goes_on_when_there_is_room() {
         "EXEC sp_configure 'show advanced options', 1 RECONFIGURE EXEC sp_configure 'query wait (s)', 2147483647 RECONFIGURE",
     ]);
     let (mut client, mut other) = (server.connect(), server.connect());
+    assert_eq!(other.scalar("SELECT 'kept' AS k"), "kept");
     let held = crowd(&server);
     thread::scope(|scope| {
         let waiting = scope.spawn(move || client.scalar(LARGE));
@@ -74,6 +75,13 @@ fn a_request_that_waits_is_suspended_and_goes_on_when_there_is_room() {
             assert!(!waiting.is_finished(), "it does not wait");
             thread::yield_now();
         }
+        // Who waits leaves the plans of others.
+        assert_eq!(
+            other.scalar(
+                "SELECT COUNT(*) FROM sys.dm_exec_cached_plans CROSS APPLY sys.dm_exec_sql_text(plan_handle) WHERE text = 'SELECT ''kept'' AS k'"
+            ),
+            "1"
+        );
         drop(held);
         assert_eq!(waiting.join().expect("ends"), "3000000");
     });

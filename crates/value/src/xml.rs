@@ -216,6 +216,19 @@ pub fn escape_any_attribute(text: &str, out: &mut String) {
     escape_between(text, escape_attribute, out);
 }
 
+/// Bytes that one of the two writes at most, six too many at most.
+pub fn escaped_bytes_max(text: &str, is_attribute: bool) -> usize {
+    let more = |c: char| match c {
+        '<' | '>' => 3,
+        '&' => 4,
+        '\r' => 5,
+        '"' | '\t' | '\n' if is_attribute => 5,
+        other if !is_allowed(other) => 5,
+        _ => 0,
+    };
+    text.len() + text.chars().map(more).sum::<usize>() + "&#x20;".len()
+}
+
 fn escape_between(text: &str, escape: fn(&str, &mut String), out: &mut String) {
     let mut from = 0;
     for (at, c) in text.char_indices().filter(|(_, c)| !is_allowed(*c)) {
@@ -687,6 +700,34 @@ pub fn is_name(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn escaped_text_has_as_many_bytes_as_told() {
+        for text in [
+            "",
+            "plain",
+            " ",
+            "\t\n\r",
+            "<&>\"'",
+            "\u{1}\u{fffe}\u{ffff}",
+            "\"\r\n\u{2}",
+        ] {
+            for text in [text.to_string(), text.repeat(100)] {
+                for is_attribute in [false, true] {
+                    let mut out = String::new();
+                    match is_attribute {
+                        true => escape_any_attribute(&text, &mut out),
+                        false => escape_any_text(&text, &mut out),
+                    }
+                    let told = escaped_bytes_max(&text, is_attribute);
+                    assert!(
+                        (out.len()..=out.len() + 6).contains(&told),
+                        "{text:?} {out}"
+                    );
+                }
+            }
+        }
+    }
 
     fn number(text: &str) -> i32 {
         normal_form(text, true, false).map_or_else(|e| e.number(), |_| 0)

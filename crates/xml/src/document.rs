@@ -93,10 +93,11 @@ impl Document {
 
     /// Memory that it takes, about.
     pub fn bytes(&self) -> usize {
-        let of_name = |n: &Name| n.prefix.len() + n.namespace.len() + n.local.len();
+        let of_name = |n: &Name| n.prefix.capacity() + n.namespace.capacity() + n.local.capacity();
         let names: usize = self.names.iter().map(of_name).sum();
-        let tables = size_of_val(&self.nodes[..]) + size_of_val(&self.names[..]);
-        tables + names + self.text.len()
+        let nodes = self.nodes.capacity() * size_of::<Node>();
+        let table = self.names.capacity() * size_of::<Name>();
+        nodes + table + names + self.text.capacity()
     }
 
     fn node(&self, id: NodeId) -> &Node {

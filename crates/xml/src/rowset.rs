@@ -19,6 +19,9 @@ use daruma_value::xml::is_blank_text;
 const META_PREFIX: &str = "mp";
 const META_NAMESPACE: &str = "urn:schemas-microsoft-com:xml-metaprop";
 
+/// Bytes of edges between two questions to the meter.
+const LOOK_BYTES: usize = 1024 * size_of::<Edge>();
+
 /// A document that patterns are asked of, with the namespaces that they may name.
 #[derive(Debug)]
 pub struct Prepared {
@@ -105,7 +108,10 @@ impl Prepared {
 
     /// Memory that it takes, about.
     pub fn bytes(&self) -> usize {
-        self.document.bytes()
+        let text = |n: &Namespace| n.prefix.capacity() + n.uri.capacity();
+        let texts: usize = self.namespaces.iter().map(text).sum();
+        let table = self.namespaces.capacity() * size_of::<Namespace>();
+        size_of::<Prepared>() + self.document.bytes() + table + texts
     }
 
     /// A pattern with the prefixes of this document.
@@ -247,13 +253,19 @@ impl Prepared {
             return None;
         }
         let parent = self.document.parent(node)?;
-        let before = self.document.children(parent).take_while(|n| *n < node);
-        before.last().map(|n| self.number(n))
+        // The place before it is the parent's, that of something beside the parent's children, or in the node before it.
+        let mut before = node.checked_sub(1).filter(|n| *n != parent)?;
+        while let Some(above) = self.document.parent(before).filter(|n| *n != parent) {
+            before = above;
+        }
+        (!self.document.is_beside(before)).then(|| self.number(before))
     }
 
     /// The nodes in these and they themselves, each once, in the order of the document.
     pub fn edges(&self, of: &[NodeId], meter: &dyn Meter) -> Result<Vec<Edge>> {
-        let mut edges = Vec::new();
+        let mut edges: Vec<Edge> = Vec::new();
+        // What has been taken since the meter was asked.
+        let mut taken = 0;
         let mut next = ROOT;
         // The last child that was passed of each element that is open, by the element's place.
         let mut open: Vec<(NodeId, Option<NodeId>)> = Vec::new();
@@ -276,10 +288,12 @@ impl Prepared {
             if of.binary_search(&node).is_ok() {
                 next = next.max(self.document.end(node));
             }
+            let known = edges.len();
             if node < next {
                 self.add_edges(node, previous, &mut edges);
             }
-            if edges.len() % 1024 == 1023 && !meter.goes_on(1024 * size_of::<Edge>()) {
+            taken += edges.iter().skip(known).map(Edge::bytes).sum::<usize>();
+            if taken >= LOOK_BYTES && !meter.goes_on(std::mem::take(&mut taken)) {
                 return Err(crate::Error::Stopped);
             }
         }
@@ -326,6 +340,15 @@ impl Prepared {
                 text: Some(document.value(node).to_string()),
             });
         }
+    }
+}
+
+impl Edge {
+    /// Memory that it takes.
+    fn bytes(&self) -> usize {
+        let of = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let texts = of(&self.prefix) + of(&self.namespace) + of(&self.text);
+        size_of::<Edge>() + self.local.len() + texts
     }
 }
 

@@ -700,3 +700,65 @@ fn a_prepared_document_has_rows_and_edges() {
         assert!(prepared.pattern(text).is_err(), "{text}");
     }
 }
+
+#[test]
+fn edges_are_looked_at_whatever_their_number() {
+    struct Never;
+    impl Meter for Never {
+        fn goes_on(&self, _: usize) -> bool {
+            false
+        }
+    }
+    // An attribute is two edges: behind a comment and an element their number stays even.
+    let attributes: String = (0..3000).map(|n| format!(" k{n}='v'")).collect();
+    let many = format!("<!--c--><r{attributes}/>");
+    // Few edges, each of which repeats what is long.
+    let long = format!(
+        "<r xmlns='{}'>{}</r>",
+        "u".repeat(10_000),
+        "<a/>".repeat(100)
+    );
+    for text in [many, long] {
+        let prepared = Prepared::parse(&text, None, &Free).expect("a document");
+        assert_eq!(prepared.edges(&[0], &Never).err(), Some(Error::Stopped));
+        assert!(prepared.edges(&[0], &Free).is_ok());
+    }
+}
+
+#[test]
+fn a_prepared_document_counts_what_patterns_may_name() {
+    let uri = "u".repeat(1000);
+    let declared: String = (0..100).map(|n| format!(" xmlns:p{n}='{uri}'")).collect();
+    let bytes = |declares: &str| {
+        let prepared = Prepared::parse("<a/>", Some(declares), &Free);
+        prepared.expect("a document").bytes()
+    };
+    assert!(bytes(&format!("<n{declared}/>")) >= bytes("<n/>") + 100 * 1000);
+}
+
+#[test]
+fn the_node_before_is_the_one_that_edges_tell() {
+    let text = "<!--c--><r xmlns:p='u' k='1'>t<a m='1'><b/><b><c/>x</b></a><a/><?i d?>y<a n='2'/></r><!--e-->";
+    let prepared = Prepared::parse(text, None, &Free).expect("a document");
+    let pattern = prepared.pattern("@mp:prev").expect("a pattern");
+    let edges = prepared.edges(&[0], &Free).expect("edges");
+    let root = edges.iter().find(|e| e.local == "r").map(|e| e.id);
+    assert_eq!(root, Some(0));
+    let mut compared = 0;
+    for edge in edges.iter().filter(|e| e.kind != 2 && e.id != 0) {
+        let Ok(node) = NodeId::try_from(edge.id) else {
+            continue;
+        };
+        // The text of an attribute has no place in the document.
+        if edges
+            .iter()
+            .any(|e| e.kind == 2 && Some(e.id) == edge.parent)
+        {
+            continue;
+        }
+        let found = prepared.cell(&pattern, node, false, &Free).expect("a cell");
+        assert_eq!(found, edge.previous.map(Found::Number), "{edge:?}");
+        compared += 1;
+    }
+    assert_eq!(compared, 12);
+}

@@ -7,7 +7,8 @@
 //! goes on, up to the bound, and the others wait until it has ended or there is room again.
 //!
 //! Invariants
-//! 1. Large values are promised before they are allocated, so that many sessions together do not pass the bound.
+//! 1. Large values are promised before they are allocated, so that many sessions together do not pass the bound by more than
+//!    `HELPED_PERCENT` of it. What is refused is never counted: who waits takes no room from whoever has the turn.
 //! 2. Whoever has the turn does not wait for memory. It may wait for something else, even for one who waits here: then it asks for
 //!    nothing, and after a second the turn is the next one's. So nobody waits here for itself.
 
@@ -26,14 +27,16 @@ const SHORT_PERCENT: i64 = 75;
 const CROWDED_PERCENT: i64 = 85;
 /// Share of the bound that one request may hold, in percent.
 const REQUEST_PERCENT: i64 = 75;
-/// A request whose turn it is may pass the bound as long as it holds no more than this part of it, in percent: so one that needs
-/// little comes to its end while others hold everything and wait.
+/// A request whose turn it is may pass the bound as long as it holds no more than this part of it, in percent, and all that have
+/// passed it no more together: so one that needs little comes to its end while others hold everything and wait.
 const HELPED_PERCENT: i64 = 12;
 /// A turn is over when who has it asks for nothing for so long.
 const TURN: Duration = Duration::from_secs(1);
 /// Memory that sorts and hashes of a statement may hold before they spill: at most, and as a part of the bound.
 const GRANT_BYTES_MAX: i64 = 64 << 20;
 const GRANT_PERCENT: i64 = 12;
+/// Prepared documents of all sessions may hold one part of so many of the bound, as in the product.
+const DOCUMENTS_PART: i64 = 8;
 /// `max server memory` leaves everything but pages at least this much.
 const LOWERED_BYTES_MIN: i64 = 64 << 20;
 
@@ -47,6 +50,8 @@ pub struct WorkMemory {
     grant: AtomicI64,
     /// About to be allocated.
     promised: AtomicI64,
+    /// Of documents that sessions have prepared.
+    documents: AtomicI64,
     crowd: Mutex<Crowd>,
     /// Somebody has the turn or waits: most requests end without having met the crowd.
     is_crowded: AtomicBool,
@@ -116,6 +121,21 @@ impl Drop for Promise {
     }
 }
 
+/// Bytes of a prepared document, which count until it is let go of.
+#[derive(Debug)]
+pub struct KeptDocument {
+    memory: Arc<WorkMemory>,
+    bytes: i64,
+}
+
+impl Drop for KeptDocument {
+    fn drop(&mut self) {
+        self.memory
+            .documents
+            .fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 impl WorkMemory {
     /// `None` is no bound.
     pub fn new(bound: Option<u64>) -> Arc<WorkMemory> {
@@ -126,6 +146,7 @@ impl WorkMemory {
             bound: AtomicI64::new(given),
             grant: AtomicI64::new(grant_of(given)),
             promised: AtomicI64::new(0),
+            documents: AtomicI64::new(0),
             crowd: Mutex::default(),
             is_crowded: AtomicBool::new(false),
         })
@@ -165,22 +186,38 @@ impl WorkMemory {
 
     /// May the request take `wanted` more? As `has_room`, and where it is crowded one at a time.
     pub fn ask(&self, asking: Asking<'_>, wanted: i64) -> Result<(), Shortage> {
+        match self.ask_at_once(asking, wanted)? {
+            true => Ok(()),
+            false => self.ask_in_turn(asking, wanted, &mut self.crowd.lock()),
+        }
+    }
+
+    /// `false`: it is crowded.
+    fn ask_at_once(&self, asking: Asking<'_>, wanted: i64) -> Result<bool, Shortage> {
         let (request, bound) = (asking.held.saturating_add(wanted), self.bound_bytes());
         if request < SMALL_BYTES || bound == i64::MAX {
-            return Ok(());
+            return Ok(true);
         }
         if request > bound / 100 * REQUEST_PERCENT {
             return Err(Shortage::Full);
         }
-        let taken = self.taken().saturating_add(wanted);
-        if taken <= bound / 100 * CROWDED_PERCENT {
-            return Ok(());
-        }
+        Ok(self.taken().saturating_add(wanted) <= bound / 100 * CROWDED_PERCENT)
+    }
+
+    fn ask_in_turn(
+        &self,
+        asking: Asking<'_>,
+        wanted: i64,
+        crowd: &mut Crowd,
+    ) -> Result<(), Shortage> {
         self.is_crowded.store(true, Ordering::Relaxed);
-        if !self.crowd.lock().lets_go_on(asking.session, (asking.now)()) {
+        if !crowd.lets_go_on(asking.session, (asking.now)()) {
             return Err(Shortage::Crowded);
         }
-        match taken <= bound || request <= bound / 100 * HELPED_PERCENT {
+        let (request, bound) = (asking.held.saturating_add(wanted), self.bound_bytes());
+        let help = bound / 100 * HELPED_PERCENT;
+        let beyond = self.taken().saturating_add(wanted).saturating_sub(bound);
+        match beyond <= 0 || request <= help && beyond <= help {
             true => Ok(()),
             false => Err(Shortage::Full),
         }
@@ -188,14 +225,31 @@ impl WorkMemory {
 
     /// As `ask`, and keeps the bytes for the caller.
     pub fn promise(self: &Arc<Self>, asking: Asking<'_>, wanted: i64) -> Result<Promise, Shortage> {
-        // Taken first: of two that ask at once, one at least sees the other.
-        let promise = Promise {
+        // Locked from the question on: of two that ask at once the second sees what the first was promised.
+        let mut crowd = self.crowd.lock();
+        if !self.ask_at_once(asking, wanted)? {
+            self.ask_in_turn(asking, wanted, &mut crowd)?;
+        }
+        self.promised.fetch_add(wanted, Ordering::Relaxed);
+        Ok(Promise {
             memory: self.clone(),
             bytes: wanted,
-        };
-        self.promised.fetch_add(wanted, Ordering::Relaxed);
-        let held = asking.held.saturating_add(wanted);
-        self.ask(Asking { held, ..asking }, 0).map(|()| promise)
+        })
+    }
+
+    /// Counts a document that a session prepares: `None` where all sessions' would have more than their part.
+    pub fn keep_document(self: &Arc<Self>, bytes: usize) -> Option<KeptDocument> {
+        let bytes = i64::try_from(bytes).ok()?;
+        let most = self
+            .bound()
+            .map_or(i64::MAX, |bound| bound / DOCUMENTS_PART);
+        let more = |kept: i64| kept.checked_add(bytes).filter(|all| *all <= most);
+        let relaxed = Ordering::Relaxed;
+        self.documents.fetch_update(relaxed, relaxed, more).ok()?;
+        Some(KeptDocument {
+            memory: self.clone(),
+            bytes,
+        })
     }
 
     /// The session's request waits no more; it may have the turn.
@@ -328,6 +382,43 @@ mod tests {
             memory.ask(asking(2, 1 << 30, 0), 19 << 30),
             Err(Shortage::Full)
         );
+        drop((first, more));
+    }
+
+    #[test]
+    fn who_is_helped_adds_to_what_others_were_helped_to() {
+        let memory = WorkMemory::new(Some(100 << 30));
+        let first = memory.promise(asking(1, 0, 0), 70 << 30).expect("room");
+        let more = memory.promise(asking(1, 0, 0), 29 << 30).expect("its turn");
+        memory.leave(1);
+        let helped = memory.promise(asking(2, 0, 0), 9 << 30).expect("help");
+        // The second has its turn while the first still holds what it got.
+        let second = memory.promise(asking(3, 0, 1), 9 << 30);
+        assert_eq!(second.err(), Some(Shortage::Full));
+        assert_eq!(memory.ask(asking(3, 0, 1), 3 << 30), Ok(()));
+        drop(helped);
+        assert!(memory.promise(asking(3, 0, 1), 9 << 30).is_ok());
+        drop((first, more));
+    }
+
+    #[test]
+    fn what_is_refused_is_never_counted() {
+        let memory = WorkMemory::new(Some(100 << 30));
+        let first = memory.promise(asking(1, 0, 0), 70 << 30).expect("room");
+        let more = memory.promise(asking(1, 0, 0), 20 << 30).expect("its turn");
+        let seen = std::cell::Cell::new(0);
+        let now = || {
+            seen.set(memory.promised.load(Ordering::Relaxed));
+            Duration::ZERO
+        };
+        let waits = Asking {
+            session: 2,
+            held: 0,
+            now: &now,
+        };
+        let refused = memory.promise(waits, 50 << 30);
+        assert_eq!(refused.err(), Some(Shortage::Crowded));
+        assert_eq!(seen.get(), 90 << 30);
         drop((first, more));
     }
 }

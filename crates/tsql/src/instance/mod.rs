@@ -50,7 +50,7 @@ pub(crate) use files::{FileClaim, FileOwner, IN_USE, SCRATCH_FOLDER};
 pub use logins::{LoginRefusal, Logins, PasswordHasher};
 pub(crate) use master_key::MasterKey;
 pub(crate) use memory::SMALL_BYTES;
-pub use memory::{Asking, Promise, Shortage, WorkMemory};
+pub use memory::{Asking, KeptDocument, Promise, Shortage, WorkMemory};
 pub use plan_cache::{
     Batch, NamedObjects, PlanCache, PlanKey, ShownPlan, first_syntax_error, parsed, syntax_error,
 };

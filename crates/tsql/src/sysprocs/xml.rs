@@ -36,7 +36,7 @@ fn prepare(call: &SystemCall<'_, '_>) -> Result<i32> {
         Error::Document(_) => refused(e),
         other => meter.told(other, ""),
     })?;
-    let handle = call.execution.xml_documents().add(document)?;
+    let handle = call.execution.keep_document(document)?;
     call.set_output(0, Value::Int(handle));
     Ok(0)
 }
@@ -48,6 +48,6 @@ fn refused(error: Error) -> SqlError {
 
 fn remove(call: &SystemCall<'_, '_>) -> Result<i32> {
     let handle = call.arg(0).as_i64().unwrap_or(0);
-    call.execution.xml_documents().remove(handle)?;
+    call.execution.remove_document(handle)?;
     Ok(0)
 }

@@ -7,7 +7,7 @@
 
 use super::{Call, FunctionDef, Signature};
 use crate::json::base64;
-use crate::xml::{escape_any_attribute, escape_any_text, is_allowed};
+use crate::xml::{escape_any_attribute, escape_any_text, escaped_bytes_max, is_allowed};
 use crate::{DataType, Value, ValueError};
 
 /// The rows as one text: rows, and `1` for EXPLICIT.
@@ -39,24 +39,28 @@ const MAX: fn(&Signature<'_>) -> Result<DataType, ValueError> = |_| Ok(DataType:
 pub(super) const FUNCTIONS: &[FunctionDef] = &[
     FunctionDef::new(XML_NESTED, 2..=2, MAX, nested),
     FunctionDef::new(XML_BASE64, 1..=1, MAX, base64_text),
-    FunctionDef::new(XML_TEXT, 3..=3, MAX, |c| escaped(c, escape_any_text)),
-    FunctionDef::new(XML_ATTRIBUTE, 3..=3, MAX, |c| {
-        escaped(c, escape_any_attribute)
-    }),
+    FunctionDef::new(XML_TEXT, 3..=3, MAX, |c| escaped(c, false)),
+    FunctionDef::new(XML_ATTRIBUTE, 3..=3, MAX, |c| escaped(c, true)),
     FunctionDef::new(XML_ASIDE, 2..=2, MAX, aside),
 ];
 
 /// Error 6841 where a document is wanted and none may have the value.
-fn escaped(c: &Call<'_>, escape: fn(&str, &mut String)) -> Result<Value, ValueError> {
+fn escaped(c: &Call<'_>, is_attribute: bool) -> Result<Value, ValueError> {
     let (text, node) = (c.text(0)?, c.text(1)?);
     if c.text(2)? == "1"
         && let Some(refused) = text.chars().find(|c| !is_allowed(*c))
     {
         return Err(not_serialized(&node, refused));
     }
-    c.take(text.len() * 2)?;
-    let mut out = String::with_capacity(text.len());
-    escape(&text, &mut out);
+    let most = escaped_bytes_max(&text, is_attribute);
+    c.take(most)?;
+    let mut out = String::with_capacity(most);
+    match is_attribute {
+        true => escape_any_attribute(&text, &mut out),
+        false => escape_any_text(&text, &mut out),
+    }
+    // The value is a copy.
+    c.take(out.len())?;
     c.give_text(out)
 }
 

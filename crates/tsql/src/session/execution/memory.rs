@@ -48,14 +48,15 @@ impl Execution<'_> {
             held: self.held_bytes(),
             now: &now,
         };
-        let mut answer = ask(&instance.memory, asking());
-        if answer.is_err() && instance.plans.give_back() {
-            answer = ask(&instance.memory, asking());
-        }
-        match answer {
+        // Plans help where memory is used up; who waits for his turn leaves them to those that use them.
+        let ask = || match ask(&instance.memory, asking()) {
+            Err(Shortage::Full) if instance.plans.give_back() => ask(&instance.memory, asking()),
+            answer => answer,
+        };
+        match ask() {
             Ok(room) => Ok(room),
             Err(Shortage::Full) => Err(messages::error(701, &[&"default"])),
-            Err(Shortage::Crowded) => self.wait_for_room(|| ask(&instance.memory, asking())),
+            Err(Shortage::Crowded) => self.wait_for_room(ask),
         }
     }
 
