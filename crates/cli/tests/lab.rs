@@ -153,16 +153,27 @@ fn replication_ships_all_rows_compressed_as_each_variant_says() {
 fn quorum_is_lost_where_it_is_published_to_be() {
     let as_told = ["quorum", "--windows-rules", "--article-only"];
     for (arguments, differs) in [(&["quorum", "--nodes", "2"][..], 5), (&as_told, 3)] {
-        let out = tempfile::tempdir().expect("a folder");
-        let (output, results) = lab(arguments, &out.path().join("q"));
-        let steps = results["data"]["article"].as_array().expect("steps");
-        let verdicts: Vec<&str> = steps
-            .iter()
-            .map(|step| step["verdict"].as_str().expect("a verdict"))
-            .collect();
+        // A busy machine may keep a node from answering for so long that it is lost: what is missed is played again.
+        let play = || {
+            let out = tempfile::tempdir().expect("a folder");
+            let (output, results) = lab(arguments, &out.path().join("q"));
+            let steps = results["data"]["article"].as_array();
+            let verdict = |step: &serde_json::Value| step["verdict"].as_str().map(String::from);
+            let verdicts: Vec<String> = steps.into_iter().flatten().filter_map(verdict).collect();
+            (output, results, verdicts)
+        };
+        let is_whole =
+            |verdicts: &[String]| verdicts.len() == 6 && !verdicts.iter().any(|v| v == "missed");
+        let mut played = play();
+        for _ in 0..2 {
+            if !(is_whole(&played.2) && played.0.status.success()) {
+                played = play();
+            }
+        }
+        let (output, results, verdicts) = played;
         let text = String::from_utf8_lossy(&output.stdout);
-        let known = verdicts.iter().filter(|v| **v == "differs").count();
-        assert!(!verdicts.contains(&"missed"), "{text}");
+        let known = verdicts.iter().filter(|v| *v == "differs").count();
+        assert!(is_whole(&verdicts), "{text}");
         assert_eq!((verdicts.len(), known), (6, differs), "{text}");
         assert_eq!(output.status.code(), Some(0), "{text}");
         assert!(text.contains("WitnessDynamicWeight"), "{text}");

@@ -196,9 +196,7 @@ impl Engine {
         let trace = files.first().map(|f| FileTrace::read(disk, &f.path));
         match trace {
             Some(Ok(FileTrace::Of { guid: theirs })) => theirs == guid,
-            // Nothing has been put there yet: whatever comes is younger than the decision.
-            Some(Ok(FileTrace::Unwritten { .. })) => false,
-            Some(Ok(FileTrace::Absent | FileTrace::Foreign) | Err(_)) | None => true,
+            Some(Ok(_) | Err(_)) | None => true,
         }
     }
 

@@ -41,9 +41,11 @@ const _: () = assert!(CHUNK_PAGES_MAX * (PAGE_BYTES + 32) + 1024 <= RECORD_BYTES
 impl Database {
     /// The version at a locator, `None` when it was dropped.
     pub(crate) fn version(&self, locator: u64) -> Result<Option<Version>> {
+        // Asked first: what is brought back from there meanwhile is found in its place.
+        let is_aside = self.store().aside.is_used();
         match self.versions().find(locator) {
             Found::Here(version) => Ok(Some(version)),
-            Found::Gone if self.store().aside.is_used() => self.version_aside(locator),
+            Found::Gone if is_aside => self.version_aside(locator),
             Found::Gone => Ok(None),
             Found::OnPages(chunk, offset) => self.version_on_pages(&chunk, offset),
         }

@@ -72,7 +72,7 @@ fn an_owner_whose_log_fails_stays_where_nobody_asked_for_more() {
     bravo.wait_for("SELECT COUNT(*) FROM d.dbo.t WHERE id = 1", "1");
 }
 
-/// Stops the threads of a process that have a name, for half a minute: `PTRACE_SEIZE`, `PTRACE_INTERRUPT`.
+/// Stops the threads of a process that have a name, for a minute: `PTRACE_SEIZE`, `PTRACE_INTERRUPT`.
 const FREEZE: &str = r#"
 import ctypes, os, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -83,7 +83,7 @@ assert named, 'no such thread'
 for thread in named:
     for request in 0x4206, 0x4207:
         assert libc.ptrace(request, thread, None, None) == 0, os.strerror(ctypes.get_errno())
-time.sleep(30)
+time.sleep(60)
 "#;
 
 fn an_owner_with_a_frozen_thread_has_another_lead(name: &str) {

@@ -107,6 +107,15 @@ impl Listing {
         self.fewer.clear();
     }
 
+    /// It leads no more in this epoch, if it did. `false`: it leads in another.
+    pub fn end_epoch(&mut self, epoch: u64) -> bool {
+        let is_another = self.leads.is_some_and(|leads| leads != epoch);
+        if !is_another {
+            self.end();
+        }
+        !is_another
+    }
+
     /// All databases are led that can be.
     pub fn speak(&mut self) {
         self.may_speak = true;

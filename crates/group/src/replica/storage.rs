@@ -40,8 +40,8 @@ struct Kept {
     replica: ReplicaId,
     log: Option<LogHold>,
     versions: Option<StandingPin>,
-    /// It has not been heard of: what is kept for it has a bound.
-    is_away: bool,
+    /// Since when it has had no connection, as far as anybody has looked: what is kept for it has a bound then.
+    away_since: Option<Instant>,
     /// Somebody knows that its log is gone.
     is_told: bool,
 }
@@ -52,7 +52,7 @@ impl Kept {
             replica,
             log,
             versions: None,
-            is_away: true,
+            away_since: None,
             is_told: false,
         }
     }
@@ -83,17 +83,30 @@ impl StorageLog {
         })
     }
 
-    /// More log than this is not kept for a replica that is away: it has to be seeded anew then. Those for which log was given up since
-    /// this was asked last. One that is connected has no bound: it catches up.
-    pub fn bound_absent(&self, bytes_max: u64) -> Vec<ReplicaId> {
-        let mut kept = self.kept.lock();
-        for of_it in kept.iter() {
-            let bound = if of_it.is_away { bytes_max } else { u64::MAX };
+    /// More log than this is not kept for a replica that has had no connection for `grace`: it has to be seeded anew then. Those for which
+    /// log was given up since this was asked last. One that is connected has no bound: it catches up, or rests because somebody wants it to.
+    pub fn bound_absent(
+        &self,
+        bytes_max: u64,
+        grace: Duration,
+        is_connected: impl Fn(ReplicaId) -> bool,
+    ) -> Vec<ReplicaId> {
+        let now = Instant::now();
+        let mut lost = Vec::new();
+        for of_it in self.kept.lock().iter_mut() {
+            let since = match is_connected(of_it.replica) {
+                true => None,
+                false => Some(of_it.away_since.unwrap_or(now)),
+            };
+            of_it.away_since = since;
+            let is_away = since.is_some_and(|since| now.duration_since(since) >= grace);
+            let bound = if is_away { bytes_max } else { u64::MAX };
             of_it.log.iter().for_each(|hold| hold.set_bound(bound));
+            if of_it.has_lost_log() {
+                lost.push(of_it.replica);
+            }
         }
-        let lost = kept.iter_mut().filter(|k| k.is_away);
-        lost.filter_map(|k| k.has_lost_log().then_some(k.replica))
-            .collect()
+        lost
     }
 }
 
@@ -146,7 +159,7 @@ impl PrimaryLog for StorageLog {
             Some(hold) if !hold.is_broken() => hold.advance(here),
             _ => of_it.log = self.db.hold_log(here, REASON),
         }
-        of_it.is_away = false;
+        of_it.away_since = None;
         of_it.log.iter().for_each(|hold| hold.set_bound(u64::MAX));
         match &of_it.versions {
             Some(versions) => versions.advance(pin),
@@ -161,10 +174,7 @@ impl PrimaryLog for StorageLog {
     fn unpin(&self, replica: ReplicaId) {
         let mut kept = self.kept.lock();
         let of_it = kept.iter_mut().find(|k| k.replica == replica);
-        of_it.into_iter().for_each(|k| {
-            k.versions = None;
-            k.is_away = true;
-        });
+        of_it.into_iter().for_each(|k| k.versions = None);
     }
 
     fn forget(&self, replica: ReplicaId) {

@@ -26,6 +26,8 @@ struct Asked {
 #[derive(Default)]
 struct State {
     answers: u64,
+    /// There is a thread that asks.
+    is_asked: bool,
     is_asking: bool,
     is_stopped: bool,
 }
@@ -48,19 +50,23 @@ impl Diagnosis {
         mut question: impl FnMut() + Send + 'static,
     ) -> std::io::Result<()> {
         let asked = self.0.clone();
+        asked.state.lock().is_asked = true;
         let thread = std::thread::Builder::new().name("hadr diagnosis".into());
-        thread.spawn(move || {
-            while asked.may_ask(pause) {
+        let begun = thread.spawn(move || {
+            let asked = Asking(asked);
+            while asked.0.may_ask(pause) {
                 question();
-                asked.answered();
+                asked.0.answered();
             }
-        })?;
-        Ok(())
+        });
+        self.0.state.lock().is_asked &= begun.is_ok();
+        begun.map(|_| ())
     }
 
-    /// How often the server has answered.
-    pub(super) fn answers(&self) -> u64 {
-        self.0.state.lock().answers
+    /// How often the server has answered. `None`: nobody asks it.
+    pub(super) fn answers(&self) -> Option<u64> {
+        let state = self.0.state.lock();
+        state.is_asked.then_some(state.answers)
     }
 
     /// Asks no more. A question that nobody answers is left alone.
@@ -78,6 +84,17 @@ impl Diagnosis {
 impl Drop for Diagnosis {
     fn drop(&mut self) {
         self.0.state.lock().is_stopped = true;
+        self.0.changed.notify_all();
+    }
+}
+
+/// The thread that asks, while it lives.
+struct Asking(Arc<Asked>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        (state.is_asked, state.is_asking) = (false, false);
         self.0.changed.notify_all();
     }
 }
@@ -117,13 +134,14 @@ mod tests {
         begun.expect("thread");
         for n in 0..3 {
             questions.recv().expect("a question");
-            assert_eq!(diagnosis.answers(), n);
+            assert_eq!(diagnosis.answers(), Some(n));
             answer.send(()).expect("it waits for the answer");
         }
         questions.recv().expect("a question");
-        assert_eq!(diagnosis.answers(), 3);
+        assert_eq!(diagnosis.answers(), Some(3));
         drop(answer);
         diagnosis.stop();
         assert!(questions.recv().is_err(), "nothing is asked after a stop");
+        assert_eq!(diagnosis.answers(), None);
     }
 }

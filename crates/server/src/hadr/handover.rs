@@ -21,6 +21,8 @@ use daruma_tsql::messages;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// A word to the cluster that is under way is waited for so long.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A primary that has been asked has released the group by then, or does not.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -87,19 +89,23 @@ impl Group {
     /// The server is about to stop, or too ill to lead: somebody else does, if anybody may. Without a lease nobody would hear of it.
     /// `true`: the cluster has agreed.
     pub(super) fn hand_over_to_anybody(self: &Arc<Self>) -> bool {
-        let is_free = self.let_go_to_anybody();
-        self.step_down_if_let_go();
-        is_free == Some(true)
+        let Some(warrant) = self.warrant.as_ref().filter(|w| Authority::stands(&***w)) else {
+            return false;
+        };
+        match (warrant.leads(), successor(warrant)) {
+            (Some(epoch), Some(to)) => self.release(warrant, epoch, to),
+            _ => false,
+        }
     }
 
-    /// The same from any thread, which does not step down. `None`: nothing was tried.
-    pub(super) fn let_go_to_anybody(&self) -> Option<bool> {
+    /// This server is too ill to lead, or does not answer: as above, from any thread, and though it may not have begun to lead. All whom the
+    /// cluster lists have everything then. `None`: nothing was tried.
+    pub(super) fn let_go_for_health(&self) -> Option<bool> {
         let warrant = self.warrant.as_ref()?;
-        if !Authority::stands(&**warrant) {
+        let Ownership::Held(epoch) = warrant.ownership() else {
             return None;
-        }
-        let (epoch, to) = (warrant.leads()?, successor(warrant)?);
-        Some(self.let_go(warrant, epoch, to))
+        };
+        self.let_go(warrant, epoch, successor(warrant)?)
     }
 
     /// Not all databases could be led here: somebody else leads, if anybody may. Before the first word of this reign, all whom the
@@ -116,20 +122,23 @@ impl Group {
     fn release(self: &Arc<Self>, warrant: &Warrant, epoch: u64, to: u8) -> bool {
         let is_free = self.let_go(warrant, epoch, to);
         self.step_down(warrant);
-        is_free
+        is_free == Some(true)
     }
 
-    /// As `release`, from any thread: the one of the roles steps down when it can.
-    fn let_go(&self, warrant: &Warrant, epoch: u64, to: u8) -> bool {
-        let name = self.def().name.clone();
-        let one_at_a_time = warrant.change();
-        warrant.listing().end();
+    /// As `release`, from any thread: the one of the roles steps down when it can. `None`: another epoch is led by now.
+    fn let_go(&self, warrant: &Warrant, epoch: u64, to: u8) -> Option<bool> {
+        // Whoever tells the cluster at this moment tells it of this epoch, which it leaves behind; one that hangs is not waited for.
+        let one_at_a_time = warrant.change_within(CHANGE_TIMEOUT);
+        if !warrant.listing().end_epoch(epoch) {
+            return None;
+        }
         let released = warrant.wish(Command::Release {
             group: self.id(),
             epoch,
             to: Some(to),
         });
         drop(one_at_a_time);
+        let name = self.def().name.clone();
         self.common.log(&match &released {
             Ok(()) => format!("Availability group '{name}' was released to node {to} of the cluster."),
             Err(why) => format!(
@@ -140,7 +149,7 @@ impl Group {
             // It may have to lead on.
             self.tries.lock().forget();
         }
-        released.is_ok()
+        Some(released.is_ok())
     }
 
     /// Another thread has let go of the group. What was begun since is another reign.

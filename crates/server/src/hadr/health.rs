@@ -3,7 +3,7 @@
 //! | condition | asked for by | seen by |
 //! |---|---|---|
 //! | the server is gone, frozen, or out of the quorum's reach | any level | the cluster, when the lease runs out |
-//! | the server does not answer: `sp_server_diagnostics` for HEALTH_CHECK_TIMEOUT, or the thread that changes the group's roles for as long | FAILURE_CONDITION_LEVEL 2 and above | each tick |
+//! | the server does not answer: `sp_server_diagnostics` for HEALTH_CHECK_TIMEOUT, or the thread that changes the group's roles for twice as long | FAILURE_CONDITION_LEVEL 2 and above | each tick |
 //! | the log of master or tempdb has failed | FAILURE_CONDITION_LEVEL 3 (the default) and above | each tick |
 //! | the log of a database of the group has failed | DB_FAILOVER = ON | each tick |
 //!
@@ -16,7 +16,7 @@
 
 use super::group::{Group, Task};
 use super::part::{DatabasePart, PartState};
-use super::warrant::Warrant;
+use super::warrant::Ownership;
 use daruma_group::replica::Authority;
 use daruma_tsql::instance::{MASTER, TEMPDB};
 use std::collections::VecDeque;
@@ -29,6 +29,8 @@ const PERIOD: Duration = Duration::from_hours(6);
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 /// Between two looks.
 const TICK: Duration = Duration::from_millis(500);
+/// The thread of the roles may be busy for so many times HEALTH_CHECK_TIMEOUT: it opens databases, and waits for sessions to end.
+const ROLES_PATIENCE: u32 = 2;
 /// FAILURE_CONDITION_LEVEL from which a server that does not answer gives its groups away.
 const LEVEL_SILENT: u8 = 2;
 /// FAILURE_CONDITION_LEVEL from which a server without its system databases gives its groups away.
@@ -114,12 +116,13 @@ impl Group {
     }
 
     fn look_after_health(self: &Arc<Self>) {
-        let silence = self.silence(Instant::now());
-        let stands = |w: &Arc<Warrant>| Authority::stands(&**w);
-        if !self.warrant.as_ref().is_some_and(stands) {
+        let Some(warrant) = &self.warrant else { return };
+        let owns = matches!(warrant.ownership(), Ownership::Held(_));
+        let silence = self.silence(owns, Instant::now());
+        if !owns {
             return;
         }
-        let trouble = self.trouble(silence);
+        let trouble = self.trouble(silence, Authority::stands(&**warrant));
         let (is_news, may_move) = {
             let others = self.others().len();
             let mut health = self.health.lock();
@@ -127,6 +130,9 @@ impl Group {
             (is_news, health.may_move(Instant::now(), others))
         };
         let Some(trouble) = trouble else { return };
+        let may_try = may_move && self.health.lock().may_try(Instant::now());
+        // Before anything is written: the disk may be what hangs.
+        let moved = may_try.then(|| self.let_go_for_health()).flatten();
         if is_news {
             let name = self.def().name.clone();
             let then = match may_move {
@@ -136,8 +142,6 @@ impl Group {
             self.common
                 .log(&format!("Availability group '{name}': {trouble}. {then}"));
         }
-        let may_move = may_move && self.health.lock().may_try(Instant::now());
-        let moved = may_move.then(|| self.let_go_to_anybody()).flatten();
         if moved == Some(true) {
             self.health.lock().moved(Instant::now());
         }
@@ -146,27 +150,35 @@ impl Group {
         }
     }
 
-    /// Who does not answer, and for how long.
-    fn silence(&self, now: Instant) -> (&'static str, Duration) {
+    /// Who has not answered for as long as it may. Time counts from when this server is the owner.
+    fn silence(&self, owns: bool, now: Instant) -> Option<&'static str> {
+        let timeout = Duration::from_millis(self.def().options.health_check_timeout_ms.into());
         let (server, roles) = (self.common.diagnosis.answers(), self.ticks());
         let mut health = self.health.lock();
-        let server = health.server.look(server, now);
-        let roles = health.roles.look(roles, now);
-        match server > roles {
-            true => ("sp_server_diagnostics has", server),
-            false => ("the thread of its roles has", roles),
+        if !owns {
+            (health.server, health.roles) = Default::default();
+            return None;
         }
+        // Nobody is asked where there is no thread to ask.
+        let server = server.map(|answers| health.server.look(answers, now));
+        let roles = health.roles.look(roles, now);
+        if server.is_some_and(|silent| silent >= timeout) {
+            return Some("sp_server_diagnostics has");
+        }
+        (roles >= timeout * ROLES_PATIENCE).then_some("the thread of its roles has")
     }
 
-    /// What is wrong here that the group is to be given away for.
-    fn trouble(&self, (who, silence): (&str, Duration)) -> Option<String> {
+    /// What is wrong here that the group is to be given away for. One that has not begun to lead has nothing but its silence.
+    fn trouble(&self, silent: Option<&str>, stands: bool) -> Option<String> {
         let options = &self.def().options;
-        let timeout = Duration::from_millis(options.health_check_timeout_ms.into());
-        if options.failure_condition_level >= LEVEL_SILENT && silence >= timeout {
+        if let Some(who) = silent.filter(|_| options.failure_condition_level >= LEVEL_SILENT) {
             return Some(format!(
                 "{who} not answered for HEALTH_CHECK_TIMEOUT ({} ms)",
-                timeout.as_millis()
+                options.health_check_timeout_ms
             ));
+        }
+        if !stands {
+            return None;
         }
         let databases = options.db_failover.then(|| self.failed_database());
         let systems = options.failure_condition_level >= LEVEL_SYSTEM;

@@ -217,7 +217,8 @@ impl Group {
             Ok(megabytes) if megabytes > 0 => megabytes.saturating_mul(1 << 20),
             _ => u64::MAX,
         };
-        for replica in log.bound_absent(bytes_max) {
+        let grace = self.session_timeout();
+        for replica in log.bound_absent(bytes_max, grace, |r| self.node.is_connected(r)) {
             let server = self
                 .replica(replica.number())
                 .map_or_else(String::new, |r| r.server);

@@ -122,6 +122,11 @@ impl Warrant {
         self.changing.lock()
     }
 
+    /// The same, for whoever cannot wait: `None` after so long.
+    pub(super) fn change_within(&self, limit: Duration) -> Option<MutexGuard<'_, ()>> {
+        self.changing.try_lock_for(limit)
+    }
+
     /// Tells the cluster that `replicas`, whose nodes are `in_sync`, have everything. `Err`: why it has not agreed, so far.
     pub(super) fn say(
         &self,

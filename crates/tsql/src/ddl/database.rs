@@ -333,10 +333,13 @@ pub(crate) fn drop(ex: &Execution<'_>, name: &str) -> Result<()> {
     }
     let master = instance.master_catalog()?;
     let def = entry.def();
-    let marked = marked_dropping(&def, guid_of(ex, &entry));
+    let guid = guid_of(ex, &entry);
+    let marked = marked_dropping(&def, guid);
     master.put_database(&stored_form(&marked, instance.data_dir()))?;
     instance.remove_database(entry.id());
     remove_files(ex, &entry);
+    guid.iter()
+        .for_each(|guid| instance.engine().forget_database(*guid));
     master.delete_database(entry.id().0)?;
     crate::session::forget_suspects(&ex.state.instance, entry.id().0);
     Ok(())
@@ -361,7 +364,6 @@ fn remove_files(ex: &Execution<'_>, entry: &DatabaseEntry) {
     let instance = ex.instance();
     if let Some(open) = entry.take_open() {
         let _ = open.storage.close();
-        instance.engine().forget_database(open.storage.guid());
     }
     let def = entry.def();
     let beside = crate::session::files_beside(&def);
