@@ -352,6 +352,8 @@ impl Binder<'_> {
         let form = match data_type {
             DataType::Real => Some(1),
             DataType::Float => Some(2),
+            // All four decimals, where a text has two.
+            DataType::Money | DataType::SmallMoney => Some(2),
             other => other.is_temporal().then_some(126),
         };
         if let (Kind::Convert { style, .. }, Some(form)) = (&mut text.kind, form) {
