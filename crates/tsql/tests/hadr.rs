@@ -193,6 +193,8 @@ impl HadrService for Told {
             is_source: true,
             database: "d".to_string(),
             bytes_sent: 4_000,
+            wire_bytes: 1_500,
+            is_compressed: true,
             bytes_total: 4_000,
             failure: None,
             attempts: 1,
@@ -325,9 +327,10 @@ fn states_of_the_service_are_shown() {
         admin.run("SELECT current_state AS s, is_source AS i FROM sys.dm_hadr_automatic_seeding");
     assert!(shown.contains("COMPLETED | 1"), "{shown}");
     let shown = admin.run(
-        "SELECT transfer_rate_bytes_per_second AS r, transferred_size_bytes AS t FROM sys.dm_hadr_physical_seeding_stats",
+        "SELECT transfer_rate_bytes_per_second AS r, transferred_size_bytes AS t, transferred_wire_bytes AS w, is_compression_enabled AS c \
+         FROM sys.dm_hadr_physical_seeding_stats",
     );
-    assert!(shown.contains("2000 | 4000"), "{shown}");
+    assert!(shown.contains("2000 | 4000 | 1500 | 1"), "{shown}");
     let shown = admin
         .run("SELECT file_id, page_id, error_type, page_status FROM sys.dm_hadr_auto_page_repair");
     assert!(shown.contains("1 | 88 | 1 | 5"), "{shown}");

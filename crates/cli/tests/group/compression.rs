@@ -1,5 +1,6 @@
-//! How log travels: `--log-compression`, and trace flags 9592 and 1462 while it flows.
+//! How log and copies travel: `--log-compression`, and trace flags 9592, 1462 and 9567 while they flow.
 
+use super::command;
 use super::servers::*;
 
 /// Bytes of the log blocks that were sent to the other replica, and what they were on the wire.
@@ -69,4 +70,60 @@ fn log_travels_as_the_defaults_and_the_trace_flags_say() {
     alfa.run();
     alfa.wait_for(OWN_ROLE, "PRIMARY");
     assert!(!is_packed(&alfa), "1462 from the start");
+}
+
+/// Bytes of the newest copy that was received, what they were on the wire, and were any packed?
+fn copied(secondary: &Server) -> (u64, u64, bool) {
+    let text = secondary
+        .value(
+            "SELECT TOP (1) CONCAT(transferred_size_bytes, ' ', transferred_wire_bytes, ' ', is_compression_enabled)
+             FROM sys.dm_hadr_physical_seeding_stats ORDER BY start_time_utc DESC",
+        )
+        .expect("a copy");
+    let mut figures = text.split(' ').map(|t| t.parse().expect("a number"));
+    let mut next = || figures.next().expect("three figures");
+    (next(), next(), next() == 1)
+}
+
+#[test]
+fn a_copy_travels_as_the_trace_flag_says() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let root = root.path();
+    let mut alfa = Server::stopped(root, "ALFA");
+    alfa.arguments = &["--log-compression", "2016"];
+    alfa.run();
+    let bravo = Server::start(root, "BRAVO");
+    create_database(&alfa);
+    alfa.sql(
+        "INSERT d.dbo.t SELECT TOP 20000 ROW_NUMBER() OVER (ORDER BY a.object_id), REPLICATE('x', 80)
+         FROM sys.all_objects AS a CROSS JOIN sys.all_objects AS b",
+    );
+    let (here, there) = (alfa.endpoint_url(), bravo.endpoint_url());
+    let create = ["create", "g", "--database", "d", "--endpoint", &here];
+    let token = command(&alfa, &create);
+    command(
+        &bravo,
+        &["join", &token, "--endpoint", &there, "--readable"],
+    );
+    let seeded =
+        "SELECT TOP (1) current_state FROM sys.dm_hadr_automatic_seeding ORDER BY start_time DESC";
+    bravo.wait_for(COUNT, "20000");
+    bravo.wait_for(seeded, "COMPLETED");
+    let (plain, wire, is_packed) = copied(&bravo);
+    assert!(plain > 1_600_000 && !is_packed, "2016 packs no copy");
+    assert_eq!(plain, wire);
+
+    alfa.sql("DBCC TRACEON (9567, -1)");
+    bravo.sql("ALTER DATABASE d SET HADR OFF");
+    bravo.sql("DROP DATABASE d");
+    let copies =
+        "SELECT COUNT(*) FROM sys.dm_hadr_automatic_seeding WHERE current_state = 'COMPLETED'";
+    bravo.wait_for(copies, "2");
+    bravo.wait_for(COUNT, "20000");
+    let (plain, wire, is_packed) = copied(&bravo);
+    assert!(is_packed && wire * 4 < plain, "{plain} bytes, {wire} sent");
+    bravo.wait_for(
+        "SELECT COUNT(*) FROM d.dbo.t WHERE v = REPLICATE('x', 80)",
+        "20000",
+    );
 }

@@ -111,23 +111,31 @@ fn pack_zstd(plain: &[u8]) -> Option<Vec<u8>> {
 
 /// The bytes of a block as they were before they were packed.
 pub fn unpack(block: &Block) -> Result<Arc<[u8]>, WireError> {
+    if block.codec == Codec::Plain {
+        return Ok(block.bytes.clone());
+    }
+    let packed = (block.codec, block.plain_bytes, &*block.bytes);
+    unpack_within(BLOCK_BYTES_MAX, packed).map(Arc::from)
+}
+
+/// Unpacks bytes that were packed by this codec, so many before: `Err` where they were others, or more than `most`.
+pub fn unpack_within(
+    most: usize,
+    (codec, plain_bytes, packed): (Codec, u32, &[u8]),
+) -> Result<Vec<u8>, WireError> {
     let bad = WireError::Body("packed block");
-    let plain_bytes = usize::try_from(block.plain_bytes).unwrap_or(usize::MAX);
-    if plain_bytes > BLOCK_BYTES_MAX {
+    let plain_bytes = usize::try_from(plain_bytes).unwrap_or(usize::MAX);
+    if plain_bytes > most {
         return Err(bad);
     }
     let mut plain = vec![0; plain_bytes];
-    let length = match block.codec {
-        Codec::Plain => return Ok(block.bytes.clone()),
-        Codec::Lz4 => {
-            lz4_flex::block::decompress_into(&block.bytes, &mut plain).map_err(|_| bad)?
-        }
-        Codec::Zstd => {
-            zstd::bulk::decompress_to_buffer(&block.bytes, &mut plain[..]).map_err(|_| bad)?
-        }
+    let length = match codec {
+        Codec::Plain => return Err(bad),
+        Codec::Lz4 => lz4_flex::block::decompress_into(packed, &mut plain).map_err(|_| bad)?,
+        Codec::Zstd => zstd::bulk::decompress_to_buffer(packed, &mut plain[..]).map_err(|_| bad)?,
     };
     match length == plain_bytes {
-        true => Ok(Arc::from(plain)),
+        true => Ok(plain),
         false => Err(bad),
     }
 }

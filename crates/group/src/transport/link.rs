@@ -216,6 +216,12 @@ impl Link {
         self.send(Message::Grant { bytes });
     }
 
+    /// Bytes of blocks that have left, or are about to, and that the peer has not dealt with.
+    pub fn outstanding_bytes(&self) -> u64 {
+        let credit = self.out.lock().credit;
+        u64::try_from(i64::from(self.peer.window_bytes) - credit).unwrap_or(0)
+    }
+
     /// Has it ended, or is it about to?
     pub fn is_closed(&self) -> bool {
         self.out.lock().closed

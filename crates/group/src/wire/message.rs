@@ -69,11 +69,13 @@ impl Codec {
     /// Every codec, the cheapest first.
     pub const ALL: [Codec; 3] = [Codec::Plain, Codec::Lz4, Codec::Zstd];
 
-    const fn code(self) -> u8 {
+    /// Its number in a message.
+    pub const fn code(self) -> u8 {
         self as u8
     }
 
-    fn from_code(code: u8) -> Result<Codec, WireError> {
+    /// The codec that has this number.
+    pub fn from_code(code: u8) -> Result<Codec, WireError> {
         let found = Codec::ALL.into_iter().find(|c| c.code() == code);
         found.ok_or(WireError::Body("codec"))
     }
@@ -85,7 +87,14 @@ pub struct Codecs(pub u8);
 
 impl Codecs {
     /// Those of this build.
-    pub const OURS: Codecs = Codecs(0b111);
+    pub const OURS: Codecs = Codecs(0b111 | Codecs::PACKED_SEEDS);
+    /// Parts of a copy may be packed, too.
+    const PACKED_SEEDS: u8 = 0b1000;
+
+    /// May parts of a copy be packed?
+    pub const fn packs_seeds(self) -> bool {
+        self.0 & Codecs::PACKED_SEEDS != 0
+    }
 
     /// Is this one of them? Plain always is.
     pub fn has(self, codec: Codec) -> bool {

@@ -100,6 +100,11 @@ impl Common {
         })
     }
 
+    /// How a copy goes to a new replica, likewise.
+    pub(super) fn seeding_mode(&self) -> Mode {
+        Mode::of_seeding(self.compression, trace_flags(&self.instance))
+    }
+
     pub(super) fn disk(&self) -> &Arc<dyn Disk> {
         &self.instance.env().disk
     }

@@ -36,6 +36,7 @@ mod links;
 mod listen;
 mod listing;
 mod owner;
+mod packing;
 mod part;
 mod reign;
 mod repair;

@@ -11,11 +11,13 @@
 //! log     3 | JSON: sections, boot page, end, epochs
 //! chunk   4 | position u64 | incarnation u32 | blocks
 //! end     5
+//! packed  6 | any other part, packed (`packing`), where both sides can
 //! ```
 //!
 //! A copy that breaks off is begun anew; its files are in nobody's way, since their names have the database's id in the group.
 
 use super::group::{Group, hex};
+use super::packing::{PACKED, Packing, unpacked};
 use super::part::PartState;
 use daruma_base::Lsn;
 use daruma_catalog::{DatabaseDef, GroupDatabaseDef, SeedingMode, names_equal};
@@ -104,12 +106,14 @@ struct Outgoing {
     operation: [u8; 16],
     link: Weak<Link>,
     definition: DatabaseDef,
+    began: Instant,
     state: Mutex<Sending>,
 }
 
 struct Sending {
     copy: DataCopy,
     step: Step,
+    packing: Packing,
 }
 
 enum Step {
@@ -143,9 +147,11 @@ impl Group {
             operation,
             link: Arc::downgrade(link),
             definition: (*part.entry.def()).clone(),
+            began: Instant::now(),
             state: Mutex::new(Sending {
                 copy,
                 step: Step::Begin,
+                packing: Packing::new(link.peer().codecs),
             }),
         }))
     }
@@ -159,7 +165,7 @@ fn total_bytes(copy: &DataCopy) -> u64 {
 impl Outgoing {
     fn next(&self) -> Result<Option<Vec<u8>>> {
         let mut state = self.state.lock();
-        let Sending { copy, step } = &mut *state;
+        let Sending { copy, step, .. } = &mut *state;
         let (part, next) = match step {
             Step::Begin => (self.begin(copy)?, Step::Pages(0, 0, 0)),
             Step::Pages(file, run, page) => match pages_of(copy, *file, *run, *page)? {
@@ -180,6 +186,17 @@ impl Outgoing {
         };
         *step = next;
         Ok(Some(part))
+    }
+
+    /// The part as it travels, and is it packed?
+    fn packed(&self, group: &Group, link: &Link, part: Vec<u8>) -> (Vec<u8>, bool) {
+        let mode = group.common.seeding_mode();
+        let mut state = self.state.lock();
+        let packing = &mut state.packing;
+        packing.arrived(link.outstanding_bytes(), self.began.elapsed());
+        let packed = packing.pack(mode, part, || self.began.elapsed());
+        let is_packed = packed.first() == Some(&PACKED);
+        (packed, is_packed)
     }
 
     fn begin(&self, copy: &DataCopy) -> Result<Vec<u8>> {
@@ -274,13 +291,17 @@ fn broken(why: &str) -> SqlError {
 
 impl Source for Outgoing {
     fn pull(&self) -> Pull {
-        let (group, link) = (self.group.upgrade(), self.link.upgrade());
+        let (Some(group), Some(link)) = (self.group.upgrade(), self.link.upgrade()) else {
+            return Pull::Nothing;
+        };
         match self.next() {
             Ok(Some(part)) => {
                 let bytes = part.len() as u64;
                 let is_over = part.first() == Some(&END);
-                if let Some(group) = group {
-                    group.note_progress(self.operation, bytes, is_over, None);
+                let (part, is_packed) = self.packed(&group, &link, part);
+                group.note_parts(self.operation, bytes, part.len() as u64, is_packed);
+                if is_over {
+                    group.note_end(self.operation, None);
                 }
                 Pull::Send(Message::Seed {
                     database: self.database,
@@ -289,13 +310,8 @@ impl Source for Outgoing {
             }
             Ok(None) => Pull::Nothing,
             Err(error) => {
-                if let Some(group) = group {
-                    let failure = Some((error.number, error.message.clone()));
-                    group.note_progress(self.operation, 0, true, failure);
-                }
-                if let Some(link) = link {
-                    link.close();
-                }
+                group.note_end(self.operation, Some((error.number, error.message)));
+                link.close();
                 Pull::Nothing
             }
         }
@@ -334,15 +350,23 @@ impl Handler for Incoming {
         };
         let group = self.group.upgrade().ok_or(LinkError::Closed)?;
         let mut state = self.state.lock();
-        if let Err(error) = self.take(&group, &mut state, &part) {
-            let why = error.message.clone();
-            state.failed = Some(error);
-            self.changed.notify_all();
-            return Err(LinkError::Protocol(why));
-        }
+        let plain = unpacked(&part).ok_or_else(|| broken("a packed part that cannot be"));
+        let taken = plain.and_then(|plain| {
+            self.take(&group, &mut state, &plain)?;
+            Ok(plain.len())
+        });
         self.changed.notify_all();
+        let plain_bytes = match taken {
+            Ok(plain_bytes) => plain_bytes as u64,
+            Err(error) => {
+                let why = error.message.clone();
+                state.failed = Some(error);
+                return Err(LinkError::Protocol(why));
+            }
+        };
         drop(state);
-        group.note_progress(self.operation, part.len() as u64, false, None);
+        let is_packed = part.first() == Some(&PACKED);
+        group.note_parts(self.operation, plain_bytes, part.len() as u64, is_packed);
         link.grant(seed_frame_bytes(&part));
         Ok(())
     }
@@ -567,7 +591,7 @@ impl Group {
         });
         let failure = seeded.as_ref().err();
         let failure = failure.map(|e| (e.number, e.message.clone()));
-        self.note_progress(operation, 0, true, failure);
+        self.note_end(operation, failure);
         seeded
     }
 
@@ -636,6 +660,8 @@ impl Group {
             is_source: total.is_some(),
             database: name.to_string(),
             bytes_sent: 0,
+            wire_bytes: 0,
+            is_compressed: false,
             bytes_total: total.unwrap_or(0),
             failure: None,
             attempts: u32::try_from(attempts + 1).unwrap_or(u32::MAX),
@@ -649,21 +675,23 @@ impl Group {
         named.for_each(|s| s.bytes_total = total);
     }
 
-    fn note_progress(
-        &self,
-        operation: [u8; 16],
-        bytes: u64,
-        is_over: bool,
-        failure: Option<(i32, String)>,
-    ) {
-        let now = self.common.instance.now_utc();
+    /// So many bytes more have gone, as so many on the wire.
+    fn note_parts(&self, operation: [u8; 16], bytes: u64, wire_bytes: u64, is_packed: bool) {
         let mut seedings = self.seedings.lock();
         for seeding in seedings.iter_mut().filter(|s| s.operation_id == operation) {
             seeding.bytes_sent += bytes;
-            if is_over {
-                seeding.completed_utc.get_or_insert(now);
-                seeding.failure = failure.clone();
-            }
+            seeding.wire_bytes += wire_bytes;
+            seeding.is_compressed |= is_packed;
+        }
+    }
+
+    /// The copy is whole, or has failed.
+    fn note_end(&self, operation: [u8; 16], failure: Option<(i32, String)>) {
+        let now = self.common.instance.now_utc();
+        let mut seedings = self.seedings.lock();
+        for seeding in seedings.iter_mut().filter(|s| s.operation_id == operation) {
+            seeding.completed_utc.get_or_insert(now);
+            seeding.failure.clone_from(&failure);
         }
     }
 

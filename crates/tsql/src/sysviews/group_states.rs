@@ -105,7 +105,8 @@ const DM_HADR_PHYSICAL_SEEDING_STATS: &str = "
     internal_state_desc nvarchar(60)?; transfer_rate_bytes_per_second bigint?; transferred_size_bytes bigint?;
     database_size_bytes bigint?; start_time_utc datetime?; end_time_utc datetime?;
     estimate_time_complete_utc datetime?; total_disk_io_wait_time_ms bigint?; total_network_wait_time_ms bigint?;
-    failure_code int?; failure_message nvarchar(2000)?; failure_time_utc datetime?; is_compression_enabled bit?";
+    failure_code int?; failure_message nvarchar(2000)?; failure_time_utc datetime?; is_compression_enabled bit?;
+    transferred_wire_bytes bigint?";
 
 const DM_HADR_AUTO_PAGE_REPAIR: &str = "
     database_id int; file_id int; page_id bigint; error_type int; page_status int; modification_time datetime";
@@ -476,6 +477,13 @@ fn seeding_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("transfer_rate_bytes_per_second", rate)
             .set("transferred_size_bytes", seeding.bytes_sent)
             .set("database_size_bytes", seeding.bytes_total)
+            .set("start_time_utc", source.utc(seeding.started_utc))
+            .set(
+                "end_time_utc",
+                seeding.completed_utc.map(|at| source.utc(at)),
+            )
+            .set("is_compression_enabled", seeding.is_compressed)
+            .set("transferred_wire_bytes", seeding.wire_bytes)
             .set(
                 "failure_code",
                 seeding.failure.as_ref().map(|(number, _)| *number),

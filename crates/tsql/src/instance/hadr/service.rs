@@ -94,6 +94,10 @@ pub struct Seeding {
     /// Name of the database, here.
     pub database: String,
     pub bytes_sent: u64,
+    /// The same as they travelled, packed or not.
+    pub wire_bytes: u64,
+    /// Some of them were packed.
+    pub is_compressed: bool,
     pub bytes_total: u64,
     /// Number and words of what ended it.
     pub failure: Option<(i32, String)>,
