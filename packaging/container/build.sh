@@ -19,8 +19,7 @@ epoch="${SOURCE_DATE_EPOCH:-$(git -C "$here" log -1 --format=%ct)}"
 tar --create --sort=name --numeric-owner --mtime="@$epoch" --directory "$work/tree" --file "$work/tree.tar" .
 
 # The same for every way to make the image.
-environment=(MSSQL_IP_ADDRESS=0.0.0.0 MSSQL_DATA_DIR=/var/opt/mssql/data DARUMA_INIT_SCRIPTS=/docker-entrypoint-initdb.d
-    PATH=/opt/mssql-tools18/bin:/opt/mssql/bin:/usr/bin:/bin)
+environment=(PATH=/opt/mssql-tools18/bin:/opt/mssql/bin:/usr/bin:/bin)
 command='["/opt/mssql/bin/sqlservr"]'
 
 if command -v buildah > /dev/null; then

@@ -25,6 +25,23 @@ fail() { echo "container: $*" >&2; [ ! -f "$work/log" ] || tail -20 "$work/log" 
 printf "CREATE DATABASE shop\nGO\nUSE shop\nCREATE TABLE items (id int)\nINSERT items VALUES (1), (2)\nGO\n" \
     > "$tree/docker-entrypoint-initdb.d/1.sql"
 
+# What people mount beside their data; a setting that cannot be kept, or is unknown, ends the start and says what to do.
+conf="$tree/var/opt/mssql/mssql.conf"
+refused() { # LINES WORDS
+    local said
+    printf '%s\n' "$1" > "$conf"
+    if said=$(timeout 60 env -i "$(command -v chroot)" --userspec=10001:10001 --groups= "$tree" /opt/mssql/bin/sqlservr 2>&1); then
+        fail "mssql.conf is taken: $1"
+    fi
+    [[ $said == *"$2"* ]] || fail "mssql.conf is refused, but not with '$2': $said"
+    [ ! -e "$tree/var/opt/mssql/data/master.mdf" ] || fail "a start that is refused made a database"
+    echo "ok: mssql.conf, $2"
+}
+refused $'[network]\ntcpprot = 1433' 'daruma conf list'
+refused $'[network]\ntlscert = /cert.pem' 'set both or neither'
+refused $'[filelocation]\nmasterdatafile = /m.mdf' 'set filelocation.defaultdatadir'
+printf '[EULA]\naccepteula = Y\n\n[traceflag]\ntraceflag0 = 1222\n\n[sqlagent]\nenabled = false\n' > "$conf"
+
 # As the image's settings say. The process outside is the namespaces' first one.
 started=$(date +%s%N)
 unshare --mount --uts --ipc --net --pid --fork --kill-child bash -c '
@@ -34,9 +51,7 @@ unshare --mount --uts --ipc --net --pid --fork --kill-child bash -c '
     mount -t tmpfs tmpfs "$0/dev"
     for device in null zero random urandom; do touch "$0/dev/$device"; mount --bind "/dev/$device" "$0/dev/$device"; done
     hostname sql1
-    exec env -i PATH=/opt/mssql-tools18/bin:/opt/mssql/bin:/usr/bin:/bin MSSQL_IP_ADDRESS=0.0.0.0 \
-        MSSQL_DATA_DIR=/var/opt/mssql/data DARUMA_INIT_SCRIPTS=/docker-entrypoint-initdb.d \
-        ACCEPT_EULA=Y MSSQL_SA_PASSWORD="$1" TZ=Europe/Berlin MSSQL_PID=Developer MSSQL_MEMORY_LIMIT_MB=512 \
+    exec env -i PATH=/opt/mssql-tools18/bin:/opt/mssql/bin:/usr/bin:/bin ACCEPT_EULA=Y MSSQL_SA_PASSWORD="$1" TZ=Europe/Berlin MSSQL_PID=Developer MSSQL_MEMORY_LIMIT_MB=512 \
         "$2" --userspec=10001:10001 --groups= "$0" /opt/mssql/bin/sqlservr' "$tree" "$password" "$(command -v chroot)" > "$work/log" 2>&1 &
 holder=$!
 
@@ -97,6 +112,11 @@ healthy 'Testcontainers Go, script' sqlcmd -S localhost -U sa -P "$password" -No
 
 rows=$(within sqlcmd -C -U sa -P "$password" -d shop -h -1 -W -Q 'SET NOCOUNT ON; SELECT COUNT(*) FROM items')
 [ "$rows" = 2 ] || fail "the script for the first start left '$rows' rows"
+flags=$(within sqlcmd -C -U sa -P "$password" -h -1 -W -Q 'SET NOCOUNT ON; DBCC TRACESTATUS(-1)')
+[[ $flags == *1222* ]] || fail "mssql.conf is not read: $flags"
+[ "$(within daruma conf get traceflag)" = 'traceflag.traceflag0 = 1222' ] || fail "conf does not see mssql.conf"
+within daruma conf set memory.memorylimitmb 700 > "$work/said" 2>&1 || fail "conf set: $(cat "$work/said")"
+grep -q 'memorylimitmb = 700' "$conf" || fail "conf set wrote elsewhere"
 offset=$(within sqlcmd -C -U sa -P "$password" -h -1 -W -Q "SET NOCOUNT ON; SELECT IIF(DATEDIFF(minute, GETUTCDATE(), GETDATE()) IN (60, 120), 'Berlin', CONCAT('', GETDATE()))")
 [ "$offset" = Berlin ] || fail "the time zone is not kept: $offset"
 owner=$(stat -c %u "$tree/var/opt/mssql/data/master.mdf")

@@ -25,6 +25,7 @@ cleanup() {
 trap cleanup EXIT
 fail() { echo "debian: $*" >&2; [ ! -f "$work/log" ] || tail -20 "$work/log" >&2; exit 1; }
 password='In-a-clean-root-1'
+given="$password" known="$password"
 
 first=$("$root/packaging/debian/build.sh" "$binary" "$work" 1)
 again=$(mkdir -p "$work/again" && "$root/packaging/debian/build.sh" "$binary" "$work/again" 1)
@@ -56,7 +57,7 @@ serve() {
     rm -f "$clean/tmp/ready" "$work/log"
     local command
     command=$(sed -n 's/^ExecStart=//p' "$clean/lib/systemd/system/daruma.service")
-    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin MSSQL_SA_PASSWORD="$password" SQLCMDPASSWORD="$password" unshare --net --pid --fork --kill-child bash -c '
+    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin MSSQL_SA_PASSWORD="$given" unshare --net --pid --fork --kill-child bash -c '
         "$0/usr/bin/true"; ip link set lo up 2> /dev/null || busybox ip link set lo up
         exec chroot --userspec=daruma:daruma "$0" $1' "$clean" "$command" > "$work/log" 2>&1 &
     server=$!
@@ -68,7 +69,7 @@ serve() {
     fail "the server is not ready"
 }
 ask() { # SQL
-    nsenter --target "$(pgrep -P "$server" | head -1)" --net -- env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin SQLCMDPASSWORD="$password" \
+    nsenter --target "$(pgrep -P "$server" | head -1)" --net -- env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin SQLCMDPASSWORD="$known" \
         chroot "$clean" daruma sql -C -h -1 -W -b -S "127.0.0.1,${port:-1433}" -Q "SET NOCOUNT ON; $1"
 }
 stop() {
@@ -77,9 +78,18 @@ stop() {
     server=
 }
 
-serve
+# What a first start says goes to the journal: the password that it makes is in a file instead.
+given='' serve
+[ "$(inside stat -c '%U %a' /var/lib/daruma/sa-password)" = 'daruma 600' ] || fail "the made password is not the server's alone"
+known=$(cat "$clean/var/lib/daruma/sa-password")
+! grep -qF "$known" "$work/log" "$clean/var/lib/daruma/log/errorlog" || fail "the made password is told"
 ask 'select @@version' > /dev/null || fail "no answer"
 echo "from dpkg --install to 'select @@version': $((($(date +%s%N) - started) / 1000000)) ms"
+stop
+given="$password" known="$password"
+serve
+[ ! -e "$clean/var/lib/daruma/sa-password" ] || fail "a password that is none any more stays"
+ask 'select @@version' > /dev/null || fail "no answer"
 ask "create database shop; exec ('create table shop.dbo.t (a int); insert shop.dbo.t values (1), (2)')" || fail "no database"
 stop
 

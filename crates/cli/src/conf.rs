@@ -1,18 +1,15 @@
 //! `daruma conf`: the configuration file, with the names and the format of mssql-conf.
 
-use crate::settings::{self, ConfFile, TABLE, named, unknown};
+use crate::settings::{self, CONF_FILE, ConfFile, PRODUCT_CONF_FILE, TABLE, named, unknown};
 use clap::{Args, Subcommand};
 use daruma_cli::aligned::print_aligned;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Files that are looked for where no other is named.
-const FILES: [&str; 2] = ["/etc/daruma/daruma.conf", "/var/opt/mssql/mssql.conf"];
-
 /// Show and change the configuration file, with mssql-conf's names
 #[derive(Args, Debug)]
 pub struct ConfArgs {
-    /// The file [default: /etc/daruma/daruma.conf, or /var/opt/mssql/mssql.conf where only that exists]
+    /// The file [default: /etc/daruma/daruma.conf, or /var/opt/mssql/mssql.conf where only its folder exists]
     #[arg(long, value_name = "FILE", env = "DARUMA_CONF", global = true)]
     config: Option<PathBuf>,
 
@@ -57,10 +54,14 @@ pub fn run(args: &ConfArgs) -> ExitCode {
     }
 }
 
+/// In SQL Server's container there is its folder, with or without the file, and not that of the package.
 fn default_file() -> PathBuf {
-    let [first, ..] = FILES;
-    let there = FILES.into_iter().find(|file| Path::new(file).exists());
-    PathBuf::from(there.unwrap_or(first))
+    let [own, product] = [CONF_FILE, PRODUCT_CONF_FILE].map(Path::new);
+    let is_product = product.parent().is_some_and(Path::is_dir);
+    match !own.exists() && is_product {
+        true => product.to_path_buf(),
+        false => own.to_path_buf(),
+    }
 }
 
 fn set(path: &Path, name: &str, value: &str) -> Result<(), String> {

@@ -5,7 +5,7 @@
 //! were cut off are not run a second time over what they left.
 
 use daruma_cli::sql;
-use daruma_server::program::{Program, ProgramOptions};
+use daruma_server::program::{MadePassword, Program, ProgramOptions};
 use daruma_server::{EncryptionPolicy, ServerError};
 use std::fs;
 use std::io;
@@ -34,9 +34,8 @@ pub enum InitFailure {
     Server(#[from] ServerError),
 }
 
-/// Runs the scripts of `folder` if the data folder is new. Without a password one is made, which is given back, as this start alone
-/// can show it.
-pub fn run(options: &ProgramOptions, folder: &Path) -> Result<Option<String>, InitFailure> {
+/// Runs the scripts of `folder` if the data folder is new. A password that was made for it is given back: the start after it makes none.
+pub fn run(options: &ProgramOptions, folder: &Path) -> Result<Option<MadePassword>, InitFailure> {
     let mark = options.data_dir.join(PENDING_FILE);
     if mark.exists() {
         let data = options.data_dir.clone();
@@ -85,7 +84,10 @@ fn scripts_of(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(scripts)
 }
 
-fn run_all(options: &ProgramOptions, scripts: &[PathBuf]) -> Result<Option<String>, InitFailure> {
+fn run_all(
+    options: &ProgramOptions,
+    scripts: &[PathBuf],
+) -> Result<Option<MadePassword>, InitFailure> {
     let alone = ProgramOptions {
         listen: "127.0.0.1:0".to_string(),
         encryption: EncryptionPolicy::On,
@@ -94,14 +96,14 @@ fn run_all(options: &ProgramOptions, scripts: &[PathBuf]) -> Result<Option<Strin
         ..options.clone()
     };
     let program = Program::start(&alone)?;
-    let made = program.made_password().map(str::to_string);
-    let password = made.clone().or_else(|| options.sa_password.clone());
+    let made = program.made_password().cloned();
+    let password = made.as_ref().map(MadePassword::text);
+    let password = password.or(options.sa_password.as_deref());
     let address = program.address();
     let server = format!("{},{}", address.ip(), address.port());
     for script in scripts {
         eprintln!("running {}", script.display());
-        let args =
-            sql::SqlArgs::for_script(&server, password.as_deref().unwrap_or_default(), script);
+        let args = sql::SqlArgs::for_script(&server, password.unwrap_or_default(), script);
         match sql::exit_code_of(&args, "daruma") {
             0 => {}
             code => {

@@ -12,6 +12,7 @@ mod settings;
 use clap::{Parser, Subcommand};
 use daruma_cli::{group, sql};
 use daruma_lab::{experiment, sample, stress};
+use settings::Defaults;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -44,12 +45,12 @@ fn main() -> ExitCode {
     if is_called("sqlcmd") {
         return sql::run_as_sqlcmd();
     }
-    let cli = match is_called("sqlservr") {
-        true => Cli::parse_from(as_sqlservr()),
-        false => Cli::parse(),
+    let (cli, defaults) = match is_called("sqlservr") {
+        true => (Cli::parse_from(as_sqlservr()), Defaults::PRODUCT),
+        false => (Cli::parse(), Defaults::OWN),
     };
     match cli.command {
-        Command::Serve(args) => serve::run(&args),
+        Command::Serve(args) => serve::run(&args, &defaults),
         Command::Conf(args) => conf::run(&args),
         Command::Sql(args) => sql::run(&args),
         Command::Sample(args) => sample::run(&args),

@@ -25,7 +25,7 @@ const MEMORY_BYTES: u64 = 96 << 20;
 /// Watch servers and show what they do and did in a browser.
 ///
 /// Everything is asked over TDS: Daruma and SQL Server alike. The page asks for a login of the server that keeps the history:
-/// the one in --data (login sa, password from MSSQL_SA_PASSWORD or made and shown once), or the one that --repository names.
+/// the one in --data (login sa, password from MSSQL_SA_PASSWORD or made and written to the file sa-password there), or the one that --repository names.
 #[derive(Args, Debug)]
 pub struct MonitorArgs {
     /// Server to watch, as HOST, HOST,PORT or tcp:HOST,PORT; may be given more than once
@@ -227,8 +227,8 @@ fn watch(args: &MonitorArgs) -> Result<(), MonitorFailure> {
         "http"
     };
     let monitor = Monitor::start(&options)?;
-    if let Some(password) = own.as_ref().and_then(Program::made_password) {
-        eprintln!("password of sa for the page, shown only now: {password}");
+    if let Some(made) = own.as_ref().and_then(Program::made_password) {
+        eprintln!("password of sa for the page: in {}", made.file().display());
     }
     if let Some(address) = monitor.address() {
         eprintln!("ready {scheme}://{address}/");

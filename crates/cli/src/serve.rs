@@ -3,27 +3,25 @@
 use crate::init::{self, InitFailure};
 use crate::monitor::{self, MonitorFailure, PageArgs};
 use crate::notify;
-use crate::settings::{self, ConfFile, Settings};
+use crate::settings::{self, ConfFile, Defaults, Settings};
 use clap::{Args, ValueEnum};
 use daruma_server::program::{FolderLimit, Program, ProgramOptions};
 use daruma_server::{EncryptionPolicy, LogCompression, ServerError};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 
-const DATA_DEFAULT: &str = "./daruma-data";
-const LISTEN_DEFAULT: &str = "127.0.0.1";
 const PORT_DEFAULT: u16 = 1433;
 
 /// Run a database server.
 ///
 /// The password of `sa` is taken from MSSQL_SA_PASSWORD, and other settings from the variables of SQL Server's container or from a
 /// file (`daruma conf list` shows all), where no option says otherwise. Without a password, and without an earlier one, a password is made and
-/// shown once. The server prints one line that begins with `ready` when it accepts connections; SIGTERM and SIGINT make
+/// written to the file `sa-password` in the data folder, which only the server's user and root can read. The server prints one line that begins with `ready` when it accepts connections; SIGTERM and SIGINT make
 /// it checkpoint and stop.
 #[derive(Args, Debug)]
 pub struct ServeArgs {
@@ -149,8 +147,8 @@ enum ServeFailure {
 }
 
 /// `daruma serve`: runs the server until it is told to stop.
-pub fn run(args: &ServeArgs) -> ExitCode {
-    match serve(args) {
+pub fn run(args: &ServeArgs, defaults: &Defaults) -> ExitCode {
+    match serve(args, defaults) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("daruma: {error}");
@@ -159,25 +157,28 @@ pub fn run(args: &ServeArgs) -> ExitCode {
     }
 }
 
-fn serve(args: &ServeArgs) -> Result<(), ServeFailure> {
+fn serve(args: &ServeArgs, defaults: &Defaults) -> Result<(), ServeFailure> {
     // Before anything is opened, so that a signal during recovery is not lost.
     let signals = Signals::new([SIGTERM, SIGINT]).map_err(ServerError::Thread)?;
     // A write beyond the largest file that this process may have is to fail as on a full disk, not to end the process.
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(ServerError::Thread)?;
-    let file = args.config.as_deref().map(ConfFile::read).transpose();
+    let there = |path: Option<&'static str>| path.filter(|p| settings::is_there(p)).map(Path::new);
+    let file = args.config.as_deref().or(there(defaults.config));
+    let file = file.map(ConfFile::read).transpose();
     let file = file.map_err(ServeFailure::Setting)?;
     let settings = settings::of_this_process(file.as_ref()).map_err(ServeFailure::Setting)?;
     let encrypt = encryption(args, &settings).map_err(ServeFailure::Setting)?;
     settings.notes.iter().for_each(|note| eprintln!("{note}"));
     let scripts = args.init_scripts.clone().or(settings.init_scripts.clone());
-    let options = options(args, encrypt, settings);
+    let scripts = scripts.or(there(defaults.init_scripts).map(Path::to_path_buf));
+    let options = options(args, encrypt, settings, defaults);
     let made = match scripts {
         Some(folder) => init::run(&options, &folder)?,
         None => None,
     };
     let program = Program::start(&options)?;
-    if let Some(password) = made.as_deref().or(program.made_password()) {
-        eprintln!("password of sa, shown only now: {password}");
+    if let Some(made) = made.as_ref().or(program.made_password()) {
+        eprintln!("password of sa: in {}", made.file().display());
     }
     let monitor = match &args.monitor {
         None => None,
@@ -247,13 +248,18 @@ fn encryption(args: &ServeArgs, settings: &Settings) -> Result<Encrypt, String> 
     }
 }
 
-fn options(args: &ServeArgs, encrypt: Encrypt, settings: Settings) -> ProgramOptions {
+fn options(
+    args: &ServeArgs,
+    encrypt: Encrypt,
+    settings: Settings,
+    defaults: &Defaults,
+) -> ProgramOptions {
     let port = settings.port.unwrap_or(PORT_DEFAULT);
     let data = args.data.clone().or(settings.data_dir);
-    let data = data.unwrap_or_else(|| PathBuf::from(DATA_DEFAULT));
+    let data = data.unwrap_or_else(|| PathBuf::from(defaults.data_dir));
     let certificate = args.tls_cert.clone().zip(args.tls_key.clone());
     let listen = match args.listen.as_ref().or(settings.address.as_ref()) {
-        None => format!("{LISTEN_DEFAULT}:{port}"),
+        None => format!("{}:{port}", defaults.address),
         Some(listen) if has_port(listen) => listen.clone(),
         Some(address) if address.contains(':') && !address.starts_with('[') => {
             format!("[{address}]:{port}")

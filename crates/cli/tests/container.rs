@@ -1,7 +1,7 @@
 //! The server as SQL Server's container is started: by variables, with `sqlcmd`, with scripts for the first start.
 
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -134,6 +134,50 @@ fn variables_start_a_server_and_sqlcmd_is_healthy() {
     let memory =
         "SET NOCOUNT ON; SELECT IIF(physical_memory_kb > 0, 'told', '') FROM sys.dm_os_sys_info";
     assert!(text(&folder.sqlcmd(&server, &["-Q", memory])).contains("told"));
+}
+
+/// The only file that has the password which a first start makes.
+fn made_password(data: &str) -> String {
+    let file = Path::new(data).join("sa-password");
+    let mode = std::fs::metadata(&file).expect("its file").mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let text = std::fs::read_to_string(&file).expect("reads");
+    text.trim_end().to_string()
+}
+
+#[test]
+fn a_made_password_is_in_a_file_of_the_server_alone() {
+    let folder = Folder::new();
+    folder.script("1.sql", "CREATE DATABASE shop\n");
+    let scripts = folder.scripts().display().to_string();
+    for with_scripts in [false, true] {
+        let data = format!("{}{with_scripts}", folder.data());
+        let mut variables = vec![("MSSQL_DATA_DIR", data.as_str()), ("MSSQL_TCP_PORT", "0")];
+        if with_scripts {
+            variables.push(("DARUMA_INIT_SCRIPTS", &scripts));
+        }
+        let server = serve(&variables).expect("starts");
+        let password = made_password(&data);
+        assert!(server.said.contains("sa-password"), "{}", server.said);
+        assert!(!server.said.contains(&password), "{}", server.said);
+        let log = std::fs::read_to_string(Path::new(&data).join("log/errorlog")).expect("log");
+        assert!(!log.contains(&password), "{log}");
+        let login = ["-P", &password, "-b", "-Q", "SELECT 1"];
+        let answer = folder.sqlcmd(&server, &login);
+        assert!(answer.status.success(), "{}", text(&answer));
+        let file = format!("{data}/sa-password");
+        let read = format!("SELECT * FROM OPENROWSET(BULK '{file}', SINGLE_CLOB) AS f");
+        let refused = folder.sqlcmd(&server, &["-P", &password, "-b", "-Q", &read]);
+        assert!(!text(&refused).contains("(1 row"), "{}", text(&refused));
+        drop(server);
+        let again = serve(&variables).expect("starts again");
+        assert_eq!(again.said.matches("sa-password").count(), 0);
+        drop(again);
+        // Who gives one later has no use for the old one, which is no password any more.
+        variables.push(("MSSQL_SA_PASSWORD", PASSWORD));
+        let _given = serve(&variables).expect("starts with a password");
+        assert!(!Path::new(&file).exists());
+    }
 }
 
 #[test]

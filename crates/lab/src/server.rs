@@ -294,7 +294,7 @@ mod tests {
             ready_port("ready 127.0.0.1:40123 data /tmp/x encrypt Off"),
             Some(40123)
         );
-        assert_eq!(ready_port("password of sa, shown only now: x"), None);
+        assert_eq!(ready_port("password of sa: in /data/sa-password"), None);
         assert_eq!(ready_port("ready"), None);
     }
 

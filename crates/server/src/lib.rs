@@ -16,6 +16,7 @@
 //! | cancel, KILL, lost clients | `watcher` |
 //! | credentials, sessions, calls | [`engine`] |
 //! | start and stop of it all | [`program`] |
+//! | password of `sa` | `administrator` |
 //! | availability groups | [`hadr`] |
 //! | freed memory back to the system | `freed` |
 //!
@@ -27,6 +28,7 @@
 //!
 //! Read next: `connection`, `handshake`, `service`.
 
+mod administrator;
 mod bulk;
 mod cluster;
 mod connection;

@@ -5,6 +5,8 @@
 //! A crash at any point of either is a crash like any other: recovery takes care of it.
 
 use crate::LogCompression;
+pub use crate::administrator::MadePassword;
+use crate::administrator::{self, make_password};
 use crate::cluster;
 use crate::engine::EngineService;
 use crate::error::ServerError;
@@ -13,7 +15,7 @@ use crate::hadr::Availability;
 use crate::listener::{Limits, Listener, Waker};
 use crate::password::Argon2Hasher;
 use crate::tls::{self, EncryptionPolicy, TlsSettings};
-use daruma_base::{DatabaseId, Env, Random};
+use daruma_base::{DatabaseId, Env};
 pub use daruma_platform::FolderLimit;
 use daruma_storage::Database;
 use daruma_tsql::instance::{
@@ -44,9 +46,6 @@ const BACKGROUND_PAUSE: Duration = Duration::from_millis(50);
 const SIGNAL_GRACE: Duration = Duration::from_secs(2);
 /// The same for SHUTDOWN, which waits for running statements.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(60);
-/// Letters of a made password; none that look alike.
-const PASSWORD_LETTERS: &[u8; 56] = b"abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789";
-const PASSWORD_CHARS: usize = 20;
 const POOL_BYTES_MIN: u64 = 32 << 20;
 /// The least that everything but pages may take.
 const WORK_BYTES_MIN: u64 = 64 << 20;
@@ -84,7 +83,7 @@ pub struct Program {
     recovery: Recovery,
     background: Background,
     log_writer: LogWriter,
-    made_password: Option<String>,
+    made_password: Option<MadePassword>,
     certificate: Option<(PathBuf, PathBuf)>,
     _lock: File,
 }
@@ -125,8 +124,9 @@ impl Program {
         let _first = instance.url_devices.set(url_devices);
         let _first = instance.give_back_memory.set(daruma_platform::give_back);
         let _first = instance.processor_ms.set(daruma_platform::processor_ms);
+        let given = options.sa_password.as_deref();
         let made_password =
-            set_sa_password(&instance, options.sa_password.as_deref(), random.as_ref())?;
+            administrator::set_password(&instance, &options.data_dir, given, random.as_ref())?;
         let tls = match &options.certificate {
             Some((certificate, key)) => {
                 instance.keep_file(certificate);
@@ -177,9 +177,9 @@ impl Program {
         self.listener.address()
     }
 
-    /// The password made for `sa` at this start, to be shown once.
-    pub fn made_password(&self) -> Option<&str> {
-        self.made_password.as_deref()
+    /// The password made for `sa` at this start.
+    pub fn made_password(&self) -> Option<&MadePassword> {
+        self.made_password.as_ref()
     }
 
     /// The instance behind the listener, for the program's own messages and for tests.
@@ -293,47 +293,6 @@ fn lock_folder(data_dir: &Path) -> Result<File, ServerError> {
         }),
         Err(error) => Err(failed(error.into())),
     }
-}
-
-/// A given password is set; without one and without an old one, a password is made.
-fn set_sa_password(
-    instance: &Instance,
-    given: Option<&str>,
-    random: &dyn Random,
-) -> Result<Option<String>, ServerError> {
-    let logins = &instance.logins;
-    // It may have another name by now.
-    let name = logins
-        .administrator()
-        .map_or("sa".to_string(), |sa| sa.name.clone());
-    match given {
-        Some(given) => {
-            let is_set = logins
-                .administrator()
-                .is_some_and(|sa| logins.has_password(&name) && logins.verify(&sa, given));
-            if !is_set {
-                logins.set_password(&name, given)?;
-            }
-            Ok(None)
-        }
-        None if logins.has_password(&name) => Ok(None),
-        None => {
-            let made = make_password(random);
-            logins.set_password(&name, &made)?;
-            Ok(Some(made))
-        }
-    }
-}
-
-fn make_password(random: &dyn Random) -> String {
-    let letters = PASSWORD_LETTERS.len() as u64;
-    let letter = |_| {
-        let index = usize::try_from(random.u64() % letters).unwrap_or(0);
-        PASSWORD_LETTERS
-            .get(index)
-            .map_or('x', |byte| char::from(*byte))
-    };
-    (0..PASSWORD_CHARS).map(letter).collect()
 }
 
 /// How the server's memory is divided.

@@ -181,7 +181,8 @@ fn is_host_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(allowed) && name != "localhost"
 }
 
-fn write_private(path: &Path, bytes: &[u8]) -> Result<(), ServerError> {
+/// Writes a file that its owner alone can read, to the disk.
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), ServerError> {
     let failed = |source: io::Error| ServerError::WriteFile {
         path: PathBuf::from(path),
         source,

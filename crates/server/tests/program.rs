@@ -184,15 +184,17 @@ fn a_second_server_on_the_same_folder_is_refused() {
 }
 
 #[test]
-fn a_made_password_is_shown_once() {
+fn a_password_is_made_once() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let without = ProgramOptions {
         sa_password: None,
         ..options(dir.path())
     };
     let program = Program::start(&without).expect("starts");
-    let made = program.made_password().expect("made").to_string();
-    assert_eq!(made.len(), 20);
+    let made = program.made_password().expect("made");
+    let file = std::fs::read_to_string(made.file()).expect("reads");
+    let made = made.text().to_string();
+    assert_eq!((made.len(), file), (20, format!("{made}\n")));
     Client::log_in(
         program.address(),
         Mode::Full,
@@ -201,7 +203,7 @@ fn a_made_password_is_shown_once() {
     .expect("logs in");
     program.stop().expect("stops");
     let program = Program::start(&without).expect("starts");
-    assert_eq!(program.made_password(), None);
+    assert!(program.made_password().is_none());
     let (_, answer) = Client::log_in(
         program.address(),
         Mode::Full,

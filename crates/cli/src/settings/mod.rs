@@ -56,6 +56,44 @@ enum What {
     Silent,
 }
 
+/// The file of the Debian package.
+pub const CONF_FILE: &str = "/etc/daruma/daruma.conf";
+/// SQL Server's file, in the folder that people mount into its container.
+pub const PRODUCT_CONF_FILE: &str = "/var/opt/mssql/mssql.conf";
+
+/// What counts where neither an option nor a setting says otherwise.
+#[derive(Debug)]
+pub struct Defaults {
+    /// Read where it exists.
+    pub config: Option<&'static str>,
+    pub data_dir: &'static str,
+    pub address: &'static str,
+    /// Scripts for a new data folder, where this folder exists.
+    pub init_scripts: Option<&'static str>,
+}
+
+impl Defaults {
+    /// Of `daruma serve`: a folder and an address that are nobody else's.
+    pub const OWN: Defaults = Defaults {
+        config: None,
+        data_dir: "./daruma-data",
+        address: "127.0.0.1",
+        init_scripts: None,
+    };
+    /// Of the program under the name `sqlservr`: those of SQL Server's container.
+    pub const PRODUCT: Defaults = Defaults {
+        config: Some(PRODUCT_CONF_FILE),
+        data_dir: "/var/opt/mssql/data",
+        address: "0.0.0.0",
+        init_scripts: Some("/docker-entrypoint-initdb.d"),
+    };
+}
+
+/// Is there something at this path, or something that keeps this process from seeing it?
+pub fn is_there(path: &str) -> bool {
+    !matches!(std::path::Path::new(path).try_exists(), Ok(false))
+}
+
 /// Names of trace flags end with any number.
 const TRACE_FLAG: &str = "traceflag.traceflag";
 const fn setting(
@@ -75,9 +113,9 @@ const fn setting(
 /// All of them.
 #[rustfmt::skip]
 pub const TABLE: &[Setting] = &[
-    setting("", &["MSSQL_SA_PASSWORD", "SA_PASSWORD"], "password of sa; without one the first start makes one and prints it once",
+    setting("", &["MSSQL_SA_PASSWORD", "SA_PASSWORD"], "password of sa; without one the first start makes one, in the file sa-password of the data folder",
         What::Take(|s, v| { s.sa_password = Some(v.to_string()); Ok(()) })),
-    setting("network.ipaddress", &["MSSQL_IP_ADDRESS"], "address to listen on (--listen); without it 127.0.0.1",
+    setting("network.ipaddress", &["MSSQL_IP_ADDRESS"], "address to listen on (--listen); without it 127.0.0.1, under the name sqlservr 0.0.0.0",
         What::Take(|s, v| { s.address = Some(without_port(v)?); Ok(()) })),
     setting("network.tcpport", &["MSSQL_TCP_PORT"], "port to listen on (--listen); without it 1433",
         What::Take(|s, v| { s.port = Some(v.parse().map_err(|_| "is not a port".to_string())?); Ok(()) })),
