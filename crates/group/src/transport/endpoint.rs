@@ -9,7 +9,8 @@ use super::link::{Handler, Link, LinkError, Peer, read_greeting};
 use super::tls::{Fingerprint, Identity};
 use crate::commit::ReplicaId;
 use crate::wire::{
-    self, Codecs, Hello, Message, Purpose, VERSION, VERSION_MIN, Welcome, common_version,
+    self, Codecs, GREETING_VERSION, Hello, Message, Purpose, VERSION, VERSION_MIN, Welcome,
+    common_version,
 };
 use parking_lot::{Condvar, Mutex};
 use rustls::pki_types::ServerName;
@@ -266,7 +267,7 @@ fn welcome(socket: TcpStream, shared: &Shared) -> Result<(Arc<Link>, Arc<dyn Han
         Err(reason) => {
             say(
                 &mut stream,
-                VERSION_MIN,
+                GREETING_VERSION,
                 &Message::Bye {
                     reason: reason.clone(),
                 },
@@ -299,6 +300,7 @@ fn welcome(socket: TcpStream, shared: &Shared) -> Result<(Arc<Link>, Arc<dyn Han
     Ok((link, handler))
 }
 
+/// The version to speak in; `Err` is what the peer is told.
 fn check_hello(hello: &Hello, config: &EndpointConfig) -> Result<u16, String> {
     if hello.group != config.group || hello.to != config.me || hello.replica == config.me {
         return Err(STRANGER.into());
@@ -306,7 +308,9 @@ fn check_hello(hello: &Hello, config: &EndpointConfig) -> Result<u16, String> {
     let ours = (VERSION_MIN, VERSION);
     common_version(ours, hello.versions).ok_or_else(|| {
         let (oldest, newest) = hello.versions;
-        format!("versions {oldest} to {newest} of the protocol, and {VERSION_MIN} to {VERSION} are spoken here")
+        format!(
+            "you speak versions {oldest} to {newest} of the protocol between replicas, and {VERSION_MIN} to {VERSION} are spoken here: run the same release on all servers"
+        )
     })
 }
 
@@ -333,6 +337,18 @@ pub fn dial_for(
     config: &EndpointConfig,
     purpose: Purpose,
 ) -> Result<Arc<Link>, LinkError> {
+    dial_in(address, to, pinned, config, purpose, (VERSION_MIN, VERSION))
+}
+
+/// The same, by who speaks these versions.
+pub(super) fn dial_in(
+    address: SocketAddr,
+    to: ReplicaId,
+    pinned: &[Fingerprint],
+    config: &EndpointConfig,
+    purpose: Purpose,
+    versions: (u16, u16),
+) -> Result<Arc<Link>, LinkError> {
     let deadline = Instant::now() + config.handshake_timeout;
     let socket = TcpStream::connect_timeout(&address, config.handshake_timeout)?;
     let client = config
@@ -351,7 +367,7 @@ pub fn dial_for(
         socket: bounded,
     };
     let hello = Hello {
-        versions: (VERSION_MIN, VERSION),
+        versions,
         group: config.group,
         replica: config.me,
         to,
@@ -360,7 +376,7 @@ pub fn dial_for(
         window_bytes: config.window_bytes,
         purpose,
     };
-    say(&mut stream, VERSION_MIN, &Message::Hello(hello))?;
+    say(&mut stream, GREETING_VERSION, &Message::Hello(hello))?;
     let welcome = match read_greeting(&mut stream)? {
         Message::Welcome(welcome) => welcome,
         Message::Bye { reason } => return Err(LinkError::Farewell(reason)),

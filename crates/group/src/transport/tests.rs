@@ -1,8 +1,9 @@
 //! Connections over loopback: order, windows, silence, strangers.
 
+use super::endpoint::dial_in;
 use super::*;
 use crate::commit::{EpochId, ReplicaId};
-use crate::wire::{Block, Codec, Codecs, FRAME_HEADER_BYTES, Message};
+use crate::wire::{Block, Codec, Codecs, FRAME_HEADER_BYTES, Message, Purpose, VERSION};
 use daruma_base::Lsn;
 use parking_lot::Mutex;
 use rustls::pki_types::PrivateKeyDer;
@@ -312,6 +313,29 @@ fn a_member_that_speaks_for_another_or_for_another_group_is_refused() {
         Err(LinkError::Farewell(_))
     ));
     assert!(dial(endpoint.address(), good.members[0], &good).is_ok());
+}
+
+#[test]
+fn a_build_of_another_version_is_told_what_to_do() {
+    let (one, zero) = (identity(), identity());
+    let (handler, _events) = told();
+    let endpoint =
+        Endpoint::listen(here(), config(1, &one, &[(0, &zero)]), handler).expect("it listens");
+    let old = config(0, &zero, &[(1, &one)]);
+    let pinned = [one.fingerprint()];
+    for versions in [(1, 1), (VERSION + 1, VERSION + 2)] {
+        let purpose = Purpose::Member;
+        let refused = dial_in(endpoint.address(), id(1), &pinned, &old, purpose, versions);
+        let Err(LinkError::Farewell(why)) = refused else {
+            panic!("version {versions:?} is spoken");
+        };
+        let spoken = format!("versions {} to {} ", versions.0, versions.1);
+        assert!(
+            why.contains(&spoken) && why.contains("run the same release on all servers"),
+            "{why}"
+        );
+    }
+    assert!(dial(endpoint.address(), old.members[0], &old).is_ok());
 }
 
 /// The listener ends each connection on which something comes; the dialer makes another, on which it is told the next number.

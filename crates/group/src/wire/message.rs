@@ -31,6 +31,7 @@ pub const NAME_BYTES_MAX: usize = 256;
 /// Bytes of a reason in `Bye`.
 pub const REASON_BYTES_MAX: usize = 256;
 
+pub(super) const KIND_HELLO: u8 = 0;
 pub(super) const KIND_BLOCK: u8 = 3;
 pub(super) const KIND_BYE: u8 = 13;
 pub(super) const KIND_DEFINE: u8 = 14;
@@ -314,7 +315,7 @@ pub fn seed_frame_bytes(part: &[u8]) -> usize {
 impl Message {
     pub(super) fn kind(&self) -> u8 {
         match self {
-            Message::Hello(_) => 0,
+            Message::Hello(_) => KIND_HELLO,
             Message::Welcome(_) => 1,
             Message::Lead { .. } => 2,
             Message::Block { .. } => KIND_BLOCK,
@@ -426,7 +427,7 @@ impl Message {
 
     pub(super) fn decode(kind: u8, r: &mut Reader<'_>) -> Result<Message, WireError> {
         match kind {
-            0 => Ok(Message::Hello(decode_hello(r)?)),
+            KIND_HELLO => Ok(Message::Hello(decode_hello(r)?)),
             1 => Ok(Message::Welcome(Welcome {
                 version: r.u16()?,
                 name: r.text(NAME_BYTES_MAX)?,

@@ -7,8 +7,12 @@
 //! bounded by what is left of it. The body of a log block has no padding: the receiver pads with zeros, and the block's own
 //! checksum, which covers them, proves what was decompressed as well.
 //!
-//! Versions: both sides name the versions that they speak in `Hello`, which is the same in all of them; they take the highest that both
-//! have. A build speaks its own and the one before.
+//! Versions: both sides name the versions that they speak in `Hello`, which is the same in all of them, as is `Bye`: both go in frames of
+//! [`GREETING_VERSION`], so that builds which cannot speak can say so. They take the highest version that both have.
+//! | version | since |
+//! |---|---|
+//! | 1 | the first; nothing else is read of it any more: log and cluster have states that it does not know |
+//! | 2 | pages are asked for and given; a node leaves its cluster for good; the owner's words are counted |
 //!
 //! Invariants
 //! 1. A decoder returns a message or an error, for any bytes.
@@ -29,9 +33,11 @@ use crate::commit::{EpochId, History, Record};
 use bytes::{Reader, Writer};
 
 /// The newest version that this build speaks.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// The oldest.
-pub const VERSION_MIN: u16 = 1;
+pub const VERSION_MIN: u16 = 2;
+/// Of frames that every build reads: the greeting, and the word why there is no conversation.
+pub const GREETING_VERSION: u16 = 1;
 /// Bytes before a body.
 pub const FRAME_HEADER_BYTES: usize = 16;
 /// Bytes of a log block, header included, at most.
@@ -84,7 +90,9 @@ impl FrameHeader {
             return Err(WireError::NotAFrame);
         }
         let (version, kind, zero) = (reader.u16()?, reader.u8()?, reader.u8()?);
-        if !(VERSION_MIN..=VERSION).contains(&version) {
+        let is_of_all =
+            version == GREETING_VERSION && [message::KIND_HELLO, message::KIND_BYE].contains(&kind);
+        if !is_of_all && !(VERSION_MIN..=VERSION).contains(&version) {
             return Err(WireError::Version(version));
         }
         if zero != 0 {

@@ -313,6 +313,38 @@ fn neighbouring_versions_speak_and_others_do_not() {
     let mut bytes = Vec::new();
     encode(VERSION + 1, &Message::Grant { bytes: 1 }, &mut bytes);
     assert_eq!(decode(&bytes), Err(WireError::Version(VERSION + 1)));
+    // Log and cluster of the first builds are not those of this one.
+    for message in [
+        Message::Grant { bytes: 1 },
+        Message::SeedAsk { database: 1 },
+    ] {
+        let mut bytes = Vec::new();
+        encode(1, &message, &mut bytes);
+        assert_eq!(decode(&bytes), Err(WireError::Version(1)));
+    }
+}
+
+#[test]
+fn builds_of_all_versions_can_say_why_they_do_not_speak() {
+    let hello = Hello {
+        versions: (1, 1),
+        group: 1,
+        replica: ReplicaId::new(1).expect("a replica"),
+        to: ReplicaId::new(2).expect("a replica"),
+        name: "OLD".into(),
+        codecs: Codecs(0),
+        window_bytes: 1,
+        purpose: Purpose::Member,
+    };
+    let bye = Message::Bye {
+        reason: "no version in common".into(),
+    };
+    for message in [Message::Hello(hello), bye] {
+        let mut bytes = Vec::new();
+        encode(GREETING_VERSION, &message, &mut bytes);
+        let (read, _) = decode(&bytes).expect("is read").expect("is whole");
+        assert_eq!(read, message);
+    }
 }
 
 #[test]
