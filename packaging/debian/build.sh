@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the Debian package: build.sh [BINARY] [FOLDER] [REVISION]   (target/dist/daruma, target/dist, 1)
+# Builds the Debian package, as `cargo xtask dist` does: build.sh [BINARY] [FOLDER] [REVISION]   (target/dist/daruma, target/dist, 1)
 #
 # Man pages and completion come from the program itself, so it must run on this machine. The same program and the same
 # SOURCE_DATE_EPOCH (the commit's time without it) give the same bytes.

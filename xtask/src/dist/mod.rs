@@ -7,11 +7,13 @@
 //! | `LICENCES.txt` | licences of everything that is linked in; one that is not known to be free for this use ends the command |
 //! | `sbom.cdx.json` | the same parts as a CycloneDX bill of materials, with their checksums |
 //! | `daruma-VERSION-TRIPLE.tar.gz` | program, licences and bill of materials |
+//! | `LICENSE-MIT`, `LICENSE-APACHE`, `NOTICE` | our own |
+//! | `daruma_VERSION-1_ARCH.deb` | the Debian package, where the program runs on this machine and `dpkg-deb` is there |
 //! | `SHA256SUMS` | checksums of all of them |
 //!
 //! Theory: the same commit gives the same bytes, wherever it is built. Paths of the machine are mapped to fixed ones in debug
-//! information and panics, times are the commit's (`SOURCE_DATE_EPOCH` when it is set), archives are sorted. `--twice` builds a second
-//! time in another folder and compares.
+//! information and panics, times are the commit's (`SOURCE_DATE_EPOCH` when it is set), archives are sorted. `--twice` makes everything
+//! a second time in another folder and compares the checksums.
 
 mod graph;
 mod licences;
@@ -29,6 +31,7 @@ const TARGET_DEFAULT: &str = "x86_64-unknown-linux-musl";
 const ROOT_IN_PROGRAM: &str = "/daruma";
 const TARGET_IN_PROGRAM: &str = "/daruma/target";
 const CARGO_IN_PROGRAM: &str = "/cargo";
+const OUR_LICENCES: [&str; 3] = ["LICENSE-APACHE", "LICENSE-MIT", "NOTICE"];
 
 /// The command, with its arguments.
 pub fn run(arguments: impl Iterator<Item = String>) -> ExitCode {
@@ -73,29 +76,64 @@ impl Options {
 fn make(options: &Options) -> Result<(), String> {
     needs::check(&options.target)?;
     let graph = graph::Graph::read(&crate::root(), &options.target)?;
-    let licences = licences::text(&graph)?;
     let epoch = epoch()?;
     let built = build(options, &target_folder(), &epoch)?;
+    let sums = assemble(options, &graph, &built, &options.out, &epoch)?;
     if options.twice {
         let second = options.out.join("second");
-        let again = build(options, &second, &epoch)?;
-        let (first, second_sum) = (checksum(&built)?, checksum(&again)?);
-        if first != second_sum {
-            let (a, b) = (built.display(), again.display());
-            return Err(format!(
-                "two builds of one commit differ: {a} {first}, {b} {second_sum}"
-            ));
-        }
-        println!("two builds in two folders: both {first}");
+        let built = build(options, &second, &epoch)?;
+        let again = assemble(options, &graph, &built, &second.join("dist"), &epoch)?;
+        same(&sums, &again)?;
+        println!("made twice, in two folders: the same bytes");
         fs::remove_dir_all(&second).map_err(|e| format!("{}: {e}", second.display()))?;
     }
-    fs::create_dir_all(&options.out).map_err(|e| format!("{}: {e}", options.out.display()))?;
-    split(&built, &options.out)?;
-    write(&options.out.join("LICENCES.txt"), &licences)?;
-    let bill = sbom::json(&graph, &options.target, &epoch)?;
-    write(&options.out.join("sbom.cdx.json"), &bill)?;
-    let archive = archive(options, &graph.version, &epoch)?;
-    sums(&options.out, &archive)
+    print!("{sums}");
+    Ok(())
+}
+
+/// Makes the files of a release of a program, in `out`; their checksums, as they are written.
+fn assemble(
+    options: &Options,
+    graph: &graph::Graph,
+    built: &Path,
+    out: &Path,
+    epoch: &str,
+) -> Result<String, String> {
+    fs::create_dir_all(out).map_err(|e| format!("{}: {e}", out.display()))?;
+    split(built, out)?;
+    write(&out.join("LICENCES.txt"), &licences::text(graph)?)?;
+    let bill = sbom::json(graph, &options.target, epoch)?;
+    write(&out.join("sbom.cdx.json"), &bill)?;
+    for file in OUR_LICENCES {
+        fs::copy(crate::root().join(file), out.join(file)).map_err(|e| format!("{file}: {e}"))?;
+    }
+    let mut names: Vec<String> = ["daruma", "daruma.debug", "LICENCES.txt", "sbom.cdx.json"]
+        .iter()
+        .chain(&OUR_LICENCES)
+        .map(|name| (*name).to_string())
+        .collect();
+    names.push(archive(options, out, &graph.version, epoch)?);
+    names.extend(debian_package(options, out, epoch)?);
+    names.sort();
+    let sums = sums(out, &names)?;
+    write(&out.join("SHA256SUMS"), &sums)?;
+    Ok(sums)
+}
+
+/// `Err` names the files of which two sums differ.
+fn same(first: &str, second: &str) -> Result<(), String> {
+    let lines = first.lines().zip(second.lines());
+    let differ: Vec<String> = lines
+        .filter(|(a, b)| a != b)
+        .map(|(a, b)| format!("{a}\n  {b}"))
+        .collect();
+    match first == second {
+        true => Ok(()),
+        false => Err(format!(
+            "what was made twice of one commit differs:\n  {}",
+            differ.join("\n  ")
+        )),
+    }
 }
 
 /// Where cargo builds.
@@ -181,44 +219,52 @@ fn split(built: &Path, out: &Path) -> Result<(), String> {
 }
 
 /// Makes the archive; its name.
-fn archive(options: &Options, version: &str, epoch: &str) -> Result<String, String> {
+fn archive(options: &Options, out: &Path, version: &str, epoch: &str) -> Result<String, String> {
     let name = format!("daruma-{version}-{}", options.target);
     let file = format!("{name}.tar.gz");
-    for licence in ["LICENSE-MIT", "LICENSE-APACHE", "NOTICE"] {
-        fs::copy(crate::root().join(licence), options.out.join(licence))
-            .map_err(|e| format!("{licence}: {e}"))?;
-    }
     let mut tar = Command::new("tar");
-    tar.current_dir(&options.out)
+    tar.current_dir(out)
         .args(["--create", "--sort=name", "--owner=0", "--group=0"])
         .args(["--numeric-owner", "--mode=u=rwX,go=rX"])
         .arg(format!("--mtime=@{epoch}"))
         .arg(format!("--transform=s,^,{name}/,"))
         .args(["--use-compress-program=gzip -n -9", "--file", &file])
         .args(["daruma", "LICENCES.txt", "sbom.cdx.json"])
-        .args(["LICENSE-MIT", "LICENSE-APACHE", "NOTICE"]);
+        .args(OUR_LICENCES);
     said(&mut tar)?;
     Ok(file)
 }
 
-fn sums(out: &Path, archive: &str) -> Result<(), String> {
-    let mut lines = String::new();
-    for name in [
-        "LICENCES.txt",
-        "daruma",
-        "daruma.debug",
-        archive,
-        "sbom.cdx.json",
-    ] {
-        let path = out.join(name);
-        let sum = checksum(&path)?;
-        let bytes = fs::metadata(&path)
-            .map_err(|e| format!("{name}: {e}"))?
-            .len();
-        println!("{sum}  {name}  {bytes} bytes");
-        lines.push_str(&format!("{sum}  {name}\n"));
+/// Makes the Debian package; its name. The script asks the program for its man pages, so the program must run here.
+fn debian_package(options: &Options, out: &Path, epoch: &str) -> Result<Option<String>, String> {
+    let runs_here = options
+        .target
+        .starts_with(&format!("{}-", std::env::consts::ARCH));
+    if !runs_here || !needs::is_there("dpkg-deb") {
+        let why = match runs_here {
+            true => "dpkg-deb is missing",
+            false => "the program does not run on this machine",
+        };
+        eprintln!("no Debian package: {why}");
+        return Ok(None);
     }
-    write(&out.join("SHA256SUMS"), &lines)
+    let mut script = Command::new(crate::root().join("packaging/debian/build.sh"));
+    script
+        .args([&out.join("daruma"), out])
+        .env("SOURCE_DATE_EPOCH", epoch);
+    let made = said(&mut script)?;
+    let name = Path::new(&made).file_name();
+    let name = name.ok_or_else(|| format!("the package's script says '{made}'"))?;
+    Ok(Some(name.to_string_lossy().into_owned()))
+}
+
+/// Lines as `sha256sum --check` takes them.
+fn sums(out: &Path, names: &[String]) -> Result<String, String> {
+    let mut lines = String::new();
+    for name in names {
+        lines.push_str(&format!("{}  {name}\n", checksum(&out.join(name))?));
+    }
+    Ok(lines)
 }
 
 fn checksum(path: &Path) -> Result<String, String> {
@@ -256,6 +302,29 @@ mod tests {
         for bad in ["--fast", "--out", "--target"] {
             assert_eq!(parse(bad).err().as_deref(), Some(USAGE), "{bad}");
         }
+    }
+
+    #[test]
+    fn sums_are_those_of_the_tools_and_tell_what_differs() {
+        let dir = std::env::temp_dir().join(format!("daruma-dist-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("folder");
+        let mut all = Vec::new();
+        for content in ["abc", "abc", "abd"] {
+            fs::write(dir.join("a.deb"), content).expect("writes");
+            all.push(sums(&dir, &["a.deb".to_string()]).expect("sums"));
+        }
+        fs::remove_dir_all(&dir).expect("removes");
+        assert_eq!(
+            all[0],
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  a.deb\n"
+        );
+        assert_eq!(same(&all[0], &all[1]), Ok(()));
+        let told = same(&all[1], &all[2]).unwrap_err();
+        assert!(
+            told.contains("ba7816bf") && told.matches("a.deb").count() == 2,
+            "{told}"
+        );
+        assert!(same(&all[0], "").is_err());
     }
 
     #[test]

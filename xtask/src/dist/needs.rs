@@ -57,7 +57,8 @@ fn has_std(target: &str) -> bool {
     })
 }
 
-fn is_there(tool: &str) -> bool {
+/// Is there a program of this name?
+pub fn is_there(tool: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&paths).any(|folder| folder.join(tool).is_file())
 }
