@@ -7,11 +7,12 @@
 //! that was acknowledged as durable. The idea is FoundationDB's and TigerBeetle's; the faults on every I/O are SQLite's.
 //!
 //! Files: `backups` (taken at work, restored elsewhere), `model` (what must be there), `session` (what transactions do), `world` (scheduling, faults, stops), `every_io`
-//! (one scenario, each of its calls failing in turn), `several` (the same over two databases), `verify` (the checkers), `report` (counting). Run it: `cargo xtask sim --runs 1000`.
+//! (one scenario, each of its calls failing in turn), `several` (the same over two databases), `copies` (restored copies beside them), `verify` (the checkers), `report` (counting). Run it: `cargo xtask sim --runs 1000`.
 //!
 //! Invariant: nothing here reads a clock, an address or a hash map's order: the same seed gives the same run.
 
 mod backups;
+mod copies;
 mod every_io;
 mod model;
 mod report;
@@ -20,6 +21,7 @@ mod several;
 mod verify;
 mod world;
 
+pub use copies::{Copies, copies};
 pub use every_io::{EveryIo, every_io};
 pub use report::Stats;
 pub use several::{Several, several};

@@ -1,6 +1,6 @@
 //! `cargo xtask sim`: many seeds, one report; a failing seed is told with the command that repeats it.
 
-use daruma_proof::{Mode, Stats, Violation, every_io, run, several};
+use daruma_proof::{Copies, Mode, Stats, Violation, copies, every_io, run, several};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -110,13 +110,41 @@ fn over_two_databases(stride: u64) -> ExitCode {
                 "two databases: {} calls, {} runs with one of them going wrong, {} recoveries stopped and done again, {} prepared transactions committed and {} rolled back by recovery, 0 violations",
                 done.calls, done.runs, done.recoveries_twice, done.committed, done.rolled_back
             );
-            ExitCode::SUCCESS
+            beside_copies(stride)
         }
         Err(violation) => {
             println!("VIOLATION, two databases: {}", violation.0);
             ExitCode::FAILURE
         }
     }
+}
+
+/// Seeds of the histories in which restored copies stand beside their origins.
+const COPIES_SEEDS: u64 = 400;
+
+fn beside_copies(stride: u64) -> ExitCode {
+    let mut all = Copies::default();
+    let seeds = COPIES_SEEDS.div_ceil(stride.max(1));
+    for seed in 0..seeds {
+        match copies(seed) {
+            Ok(done) => all.add(&done),
+            Err(violation) => {
+                println!("VIOLATION, restored copies: {}", violation.0);
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    println!(
+        "restored copies: {seeds} histories, {} commits, {} copies of databases at rest and {} of crashed ones, {} dropped, {} recoveries, {} prepared transactions committed and {} rolled back by recovery, 0 violations",
+        all.commits,
+        all.copies,
+        all.copies_of_crashed,
+        all.drops,
+        all.recoveries,
+        all.committed,
+        all.rolled_back
+    );
+    ExitCode::SUCCESS
 }
 
 fn main() -> ExitCode {

@@ -1,6 +1,6 @@
 //! Every I/O of a scenario goes wrong in turn. Short here; all of them: `cargo xtask sim --every-io`.
 
-use daruma_proof::{Mode, every_io, several};
+use daruma_proof::{Copies, Mode, copies, every_io, several};
 
 fn holds(mode: Mode, stride: u64, recovery_stride: u64) {
     match every_io(mode, 1, stride, recovery_stride) {
@@ -34,4 +34,19 @@ fn a_transaction_over_two_databases_is_in_both_or_in_none() {
         }
         Err(violation) => panic!("{}", violation.0),
     }
+}
+
+#[test]
+fn a_restored_copy_beside_its_origin_answers_for_nobody() {
+    let mut all = Copies::default();
+    for seed in 0..6 {
+        match copies(seed) {
+            Ok(done) => all.add(&done),
+            Err(violation) => panic!("{}", violation.0),
+        }
+    }
+    println!("{all:?}");
+    assert!(all.commits > 50 && all.drops > 1, "{all:?}");
+    assert!(all.copies > 5 && all.copies_of_crashed > 2, "{all:?}");
+    assert!(all.committed > 1 && all.rolled_back > 0, "{all:?}");
 }

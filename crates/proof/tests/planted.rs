@@ -3,7 +3,7 @@
 //! `cargo test --profile sim -p daruma-proof --features planted-bugs --test planted`
 #![cfg(feature = "planted-bugs")]
 
-use daruma_proof::{Mode, run, several};
+use daruma_proof::{Mode, copies, run, several};
 use daruma_storage::{Bug, plant};
 
 /// Seeds tried before a bug counts as missed.
@@ -61,6 +61,19 @@ fn committing_in_each_database_in_turn_is_caught() {
     plant(None);
     let violation = caught.expect_err("not caught");
     println!("CommitInTurn: caught: {}", violation.0);
+}
+
+#[test]
+fn a_copy_whose_word_is_taken_for_its_origins_is_caught() {
+    std::panic::set_hook(Box::new(|_| {}));
+    for bug in [Bug::BelieveCopies, Bug::AskCopies] {
+        plant(Some(bug));
+        let caught = (0..SEEDS).find_map(|seed| copies(seed).err());
+        plant(None);
+        let violation = caught.unwrap_or_else(|| panic!("{bug:?}: not caught in {SEEDS} seeds"));
+        println!("{bug:?}: caught: {}", violation.0);
+    }
+    let _ = std::panic::take_hook();
 }
 
 /// Caught by the check that a disk which is only full ends no database.

@@ -85,7 +85,7 @@ impl Aside {
     /// From here on pages may be put aside into the file at `path`. One that a crash left there goes; where it cannot,
     /// that matters only when the file is needed.
     pub fn open(&self, disk: &Arc<dyn Disk>, path: PathBuf) {
-        let _ = remove(disk, &path);
+        remove(disk, &path);
         *self.state.lock() = Some(Scratch {
             disk: disk.clone(),
             path,
@@ -114,22 +114,20 @@ impl Aside {
         self.is_open.store(false, Ordering::Release);
     }
 
-    /// Forgets what is here and removes the file.
-    pub fn close(&self) -> Result<()> {
+    /// Forgets what is here and removes the file. One that cannot be removed holds nothing that anybody needs: the next start removes it.
+    pub fn close(&self) {
         self.shut();
         self.is_used.store(false, Ordering::Release);
-        match self.state.lock().take() {
-            Some(Scratch {
-                disk,
-                path,
-                file: Some(file),
-                ..
-            }) => {
-                file.release();
-                drop(file);
-                remove(&disk, &path)
-            }
-            _ => Ok(()),
+        if let Some(Scratch {
+            disk,
+            path,
+            file: Some(file),
+            ..
+        }) = self.state.lock().take()
+        {
+            file.release();
+            drop(file);
+            remove(&disk, &path);
         }
     }
 
@@ -331,17 +329,11 @@ impl Scratch {
     }
 }
 
-fn remove(disk: &Arc<dyn Disk>, path: &std::path::Path) -> Result<()> {
-    let removed = match disk.exists(path) {
-        Ok(true) => disk.remove(path),
-        Ok(false) => Ok(()),
-        Err(error) => Err(error),
-    };
-    removed.map_err(|source| StorageError::Io {
-        action: "remove",
-        path: path.to_path_buf(),
-        source,
-    })
+/// Best effort, as the callers say.
+fn remove(disk: &Arc<dyn Disk>, path: &std::path::Path) {
+    if matches!(disk.exists(path), Ok(true)) {
+        let _ = disk.remove(path);
+    }
 }
 
 #[cfg(test)]
@@ -413,7 +405,7 @@ mod tests {
         let taken = aside.take_page(id, &mut Page::zeroed(), &AtomicU64::new(0));
         assert!(taken.expect("reads").is_some());
         assert_eq!(aside.next_page(), None);
-        aside.close().expect("closes");
+        aside.close();
         assert!(!disk.exists(Path::new(PATH)).expect("looks"));
     }
 }

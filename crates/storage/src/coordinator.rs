@@ -24,6 +24,7 @@ use crate::datafile::FileSet;
 use crate::engine::Engine;
 use crate::error::{Result, StorageError};
 use crate::log::Log;
+use crate::planted::{Bug, planted};
 use crate::sync::{Condvar, Mutex};
 use crate::trace::FileTrace;
 use crate::unit::{Answer, Decision, Unit, UnitKey};
@@ -181,7 +182,7 @@ impl Engine {
             .iter()
             .filter(|(id, _)| !open.iter().any(|db| db.id() == *id));
         for (_, files) in closed {
-            if self.may_be_of(files, guid) {
+            if self.may_be_of(files, guid) && !planted(Bug::BelieveCopies) {
                 return None;
             }
         }
@@ -190,14 +191,16 @@ impl Engine {
         of_it.iter().all(is_online).then_some(of_it)
     }
 
-    /// Whose files are these? What cannot be read may be anybody's.
+    /// Whose files are these? A database is opened when all of its files are its own, so one that says it is another's is enough, though
+    /// the rest cannot be read. Where none says anything they may be anybody's.
     fn may_be_of(&self, files: &[FileSpec], guid: u64) -> bool {
         let disk = self.env().disk.as_ref();
-        let trace = files.first().map(|f| FileTrace::read(disk, &f.path));
-        match trace {
-            Some(Ok(FileTrace::Of { guid: theirs })) => theirs == guid,
-            Some(Ok(_) | Err(_)) | None => true,
-        }
+        let trace = |spec: &FileSpec| FileTrace::read(disk, &spec.path);
+        let owner = files.iter().find_map(|spec| match trace(spec) {
+            Ok(FileTrace::Of { guid }) => Some(guid),
+            Ok(_) | Err(_) => None,
+        });
+        owner.is_none_or(|theirs| theirs == guid)
     }
 
     /// How a prepared transaction of the database `asking`, which is being recovered, has to end.
@@ -207,7 +210,7 @@ impl Engine {
         let (first, others): (Vec<_>, Vec<_>) = known
             .into_iter()
             .filter(|(id, _)| *id != asking)
-            .partition(|(id, _)| id.0 == unit.database);
+            .partition(|(id, _)| id.0 == unit.database && !planted(Bug::AskCopies));
         for (id, files) in first {
             if let Some(outcome) = self.ask_one(unit, id, files)? {
                 return Ok(outcome);
@@ -231,8 +234,9 @@ impl Engine {
             .iter()
             .filter(|d| d.guid() == unit.coordinator)
             .collect();
-        if asked.iter().any(|db| db.id().0 == unit.database) {
-            asked.retain(|db| db.id().0 == unit.database);
+        let is_origin = |db: &&Arc<Database>| db.id().0 == unit.database;
+        if asked.iter().any(is_origin) && !planted(Bug::AskCopies) {
+            asked.retain(is_origin);
         }
         let answers = asked.iter().map(|db| answer(db, unit));
         let answers = answers.collect::<Result<Vec<Outcome>>>()?;
@@ -345,4 +349,93 @@ fn settle(coordinator: &Database, guid: u64, others: &[Arc<Database>]) {
     }
     let decisions = coordinator.decisions();
     decisions.all_appended(guid, &prepared, &at);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{Batch, Growth, Isolation, ScanSpec, Settings};
+    use crate::engine::EngineConfig;
+    use crate::lock::Owner;
+    use crate::together::commit_together;
+    use daruma_base::Disk;
+    use daruma_sim::SimDisk;
+    use std::path::{Path, PathBuf};
+
+    const NAMES: [&str; 3] = ["a", "b", "other"];
+
+    fn specs(name: &str) -> Vec<FileSpec> {
+        let spec = |id, filegroup, end| FileSpec {
+            id,
+            filegroup,
+            logical_name: format!("{name}{end}"),
+            path: PathBuf::from(format!("/{name}.{end}")),
+            size_pages: 192,
+            growth: Growth::Pages(64),
+            max_pages: None,
+        };
+        vec![spec(1, 1, "mdf"), spec(2, 0, "ldf")]
+    }
+
+    fn id(which: usize) -> DatabaseId {
+        DatabaseId(5 + which as u16)
+    }
+
+    fn engine(disk: &Arc<SimDisk>) -> Arc<Engine> {
+        let engine = Engine::new(daruma_sim::env(disk, 1), EngineConfig::default());
+        let list = || (0..).zip(NAMES).map(|(n, name)| (id(n), specs(name)));
+        engine.set_directory(Arc::new(move || list().collect()));
+        engine
+    }
+
+    /// What is left of a server that has decided for `a` and `b`, and was stopped before `b` had it on disk.
+    fn decided() -> Arc<SimDisk> {
+        let disk = SimDisk::new(1);
+        let created = engine(&disk);
+        let open = (0..).zip(NAMES).map(|(n, name)| {
+            let made = created.create_database(id(n), name, specs(name), Settings::default());
+            made.expect("creates")
+        });
+        let open: Vec<Arc<Database>> = open.collect();
+        let owner = Owner::new(1, Default::default());
+        let txns = open[..2].iter().map(|db| {
+            let txn = db.begin(&owner);
+            let tree = db.tree(db.catalog_tree()).expect("tree");
+            tree.insert(&txn, b"k", b"v").expect("inserts");
+            txn
+        });
+        let txns: Vec<_> = txns.collect();
+        commit_together(&txns).expect("commits");
+        drop((txns, open, created));
+        disk.crash();
+        disk.fork(1)
+    }
+
+    /// Decisions of `a` when `a` and `b` are open, and some of the other database's files are gone.
+    fn kept_without(gone: &[&str]) -> usize {
+        let disk = decided();
+        for path in gone {
+            disk.remove(Path::new(path)).expect("is there");
+        }
+        let engine = engine(&disk);
+        let open = |n: usize| engine.open_database(id(n), NAMES[n], specs(NAMES[n]));
+        let (a, _) = open(0).expect("opens");
+        assert_eq!(a.decisions().list().len(), 1, "b may still ask");
+        let (b, _) = open(1).expect("opens");
+        let view = b.begin(&Owner::new(1, Default::default()));
+        let view = view.view(Isolation::Current);
+        let tree = b.tree(b.catalog_tree()).expect("tree");
+        let mut scan = tree.scan(&view, ScanSpec::all());
+        let mut batch = Batch::new();
+        assert!(scan.next(&mut batch).expect("reads") && batch.len() == 1);
+        a.decisions().list().len()
+    }
+
+    #[test]
+    fn a_database_that_cannot_be_read_keeps_decisions_only_while_nothing_tells_whose_it_is() {
+        assert_eq!(kept_without(&[]), 0);
+        assert_eq!(kept_without(&["/other.mdf"]), 0, "its log tells");
+        assert_eq!(kept_without(&["/other.ldf"]), 0);
+        assert_eq!(kept_without(&["/other.mdf", "/other.ldf"]), 1);
+    }
 }

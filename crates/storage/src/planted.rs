@@ -58,6 +58,10 @@ pub enum Bug {
     PlaceOld,
     /// A transaction over several databases commits in each in turn, unprepared.
     CommitInTurn,
+    /// What one database says that is open, all say that have its guid.
+    BelieveCopies,
+    /// A copy of the coordinator is asked although the coordinator is there.
+    AskCopies,
     /// A copy of a log takes a block that does not begin where the last one ended.
     AcceptGap,
     /// A commit is acknowledged when it is on disk here, and not yet on every participant.

@@ -5,13 +5,16 @@ mod common;
 
 use common::crash::stop_within;
 use common::*;
+use daruma_base::{Disk, DiskFile, OpenMode};
 use daruma_sim::{Faults, SimDisk, SimRandom};
 use daruma_storage::*;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Fewer are not given, whatever is asked for.
 const FRAMES_MIN: usize = 64;
+const SCRATCH: &str = "/t.mdf.aside";
 const BEFORE: usize = 4_096;
 const ROWS: u32 = 12_000;
 
@@ -74,8 +77,7 @@ fn recover_small(disk: &Arc<SimDisk>, tree: TreeId, before: &Model) -> Arc<Datab
 }
 
 fn disk_has_scratch(disk: &Arc<SimDisk>) -> bool {
-    use daruma_base::Disk;
-    disk.exists(Path::new("/t.mdf.aside")).expect("looks")
+    disk.exists(Path::new(SCRATCH)).expect("looks")
 }
 
 #[test]
@@ -207,4 +209,56 @@ fn a_stop_does_not_take_the_versions_of_entries_that_a_split_moved() {
         let (db, _) = open(&disk, stop, BEFORE).expect("recovers");
         assert!(dump(&db, tree) == before, "stop {stop}");
     }
+}
+
+/// A disk on which what was put aside stays.
+struct Sticky(Arc<SimDisk>);
+
+impl Disk for Sticky {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
+        self.0.open(path, mode)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        match path == Path::new(SCRATCH) {
+            true => Err(io::ErrorKind::PermissionDenied.into()),
+            false => self.0.remove(path),
+        }
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.0.exists(path)
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.0.create_dir_all(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+        self.0.list(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.0.sync_dir(dir)
+    }
+}
+
+/// Nobody needs what is in it any more.
+#[test]
+fn a_scratch_file_that_stays_keeps_no_database_from_opening_or_closing() {
+    let (disk, tree, before) = crashed_in_flight(1, accelerated());
+    let sticky = Arc::new(Sticky(disk.clone()));
+    let small = engine(&disk, 1, FRAMES_MIN);
+    let opened = small.open_database_on(sticky, DB, "t", specs());
+    let (db, _) = opened.expect("recovers with few frames");
+    assert!(disk_has_scratch(&disk));
+    assert!(dump(&db, tree) == before);
+    db.close().expect("closes");
+    drop(db);
+    disk.restart();
+    recover_small(&disk, tree, &before);
 }

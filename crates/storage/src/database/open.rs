@@ -133,8 +133,7 @@ impl Database {
             Err(error) => {
                 store.log.fence("recovery failed");
                 engine.pool().remove_store(&store);
-                // Best effort: the next recovery removes what is left.
-                let _ = store.aside.close();
+                store.aside.close();
                 Err(error)
             }
         }
@@ -289,10 +288,10 @@ impl Database {
         };
         self.store.log.close();
         self.pool().remove_store(&self.store);
-        let scratch = self.store.aside.close();
+        self.store.aside.close();
         self.store.files.release();
         self.store.log.release();
-        result.and(scratch)
+        result
     }
 }
 

@@ -75,7 +75,8 @@ impl Database {
         while let Some(page) = aside.next_page() {
             drop(self.pool().read(&self.store, page)?);
         }
-        aside.close()
+        aside.close();
+        Ok(())
     }
 
     /// The same, unless versions of what is to be reverted still wait for pages. False: something stays aside.

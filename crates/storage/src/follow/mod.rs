@@ -320,8 +320,8 @@ impl Secondary {
             // It is a primary, and whoever has it closes it.
             None => Ok(()),
             Some(_) => {
-                let scratch = self.db.store().aside.close();
-                self.db.close().and(scratch)
+                self.db.store().aside.close();
+                self.db.close()
             }
         }
     }
