@@ -25,6 +25,8 @@ pub enum Command {
     /// The node that asks leaves for good: its vote goes in the same change, and the member when it is silent. Done when those who stay
     /// know that it has settled, so that nobody needs anything of the node.
     Leave,
+    /// Could the node that asks leave, once the groups that it owns have gone where they may go by themselves? Nothing is changed.
+    MayLeave,
     NodeWeight {
         node: u8,
         weight: bool,
@@ -139,7 +141,7 @@ impl Command {
     pub(crate) fn step(&self, from: MemberId, state: &ClusterState, votes: Members) -> Step {
         let mut next = state.clone();
         match self {
-            Command::Show => return Step::Done,
+            Command::Show | Command::MayLeave => return Step::Done,
             Command::AddNode {
                 name,
                 address,
@@ -192,10 +194,9 @@ impl Command {
             } => match owned(&mut next, group, *epoch, from) {
                 Some(found) if found.said > *said => return refused("a later word has come"),
                 Some(found) => {
-                    let stays = |n: &&u8| state.node(**n).is_none_or(|n| !n.gone);
                     found.said = *said;
-                    found.in_sync = in_sync.iter().filter(stays).copied().collect();
-                    found.automatic = automatic.iter().filter(stays).copied().collect();
+                    found.in_sync = state.listable(in_sync);
+                    found.automatic = state.listable(automatic);
                 }
                 None => return refused("another epoch of the group has begun"),
             },
@@ -400,31 +401,70 @@ fn release(
 mod tests {
     use super::*;
 
+    const GROUP: GroupId = [7; 16];
+
+    fn member(number: u8) -> MemberId {
+        MemberId::node(number).expect("a node")
+    }
+
+    /// Node 1 owns a group that node 2 may take.
+    fn state() -> ClusterState {
+        let node = |number: u8| NodeState {
+            number,
+            name: format!("n{number}"),
+            address: "h:1".into(),
+            fingerprint: [number; 32],
+            weight: true,
+            left: false,
+            gone: false,
+        };
+        let mut state = ClusterState::first("c".into(), 1, node(1));
+        state.nodes.push(node(2));
+        state.next_number = 3;
+        state.groups.push(GroupState {
+            id: GROUP,
+            name: "g".into(),
+            epoch: 3,
+            owner: Some(1),
+            in_sync: vec![1, 2],
+            said: 0,
+            automatic: vec![2],
+        });
+        state
+    }
+
+    /// Or the owner would say it again without end.
+    #[test]
+    fn an_owner_finds_what_it_has_said_beside_a_node_that_left_for_good() {
+        let Step::ProposeVotes(mut state) = Command::Leave.step(member(2), &state(), Members::NONE)
+        else {
+            panic!("it may leave");
+        };
+        for said in 1..4 {
+            // As `hadr::listing` does.
+            let group = state.groups[0].clone();
+            let (in_sync, automatic) = (state.listable(&[1, 2, 9]), state.listable(&[2]));
+            let is_known = group.in_sync == in_sync && group.automatic == automatic;
+            assert_eq!((is_known, in_sync.as_slice()), (true, [1].as_slice()));
+            let word = Command::SetGroup {
+                group: GROUP,
+                epoch: 3,
+                said,
+                in_sync: vec![1, 2, 9],
+                automatic: vec![2],
+            };
+            match word.step(member(1), &state, Members::NONE) {
+                Step::Propose(next) => state = next,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
     #[test]
     fn only_the_owner_of_this_epoch_ends_a_group() {
-        let group = [7; 16];
-        let (owner, other) = (MemberId::node(1), MemberId::node(2));
-        let (owner, other) = (owner.expect("a node"), other.expect("a node"));
-        let state = ClusterState {
-            name: "c".into(),
-            id: 1,
-            nodes: Vec::new(),
-            next_number: 3,
-            witness: None,
-            dynamic_quorum: true,
-            lower_priority: None,
-            windows_rules: false,
-            join: None,
-            groups: vec![GroupState {
-                id: group,
-                name: "g".into(),
-                epoch: 3,
-                owner: Some(owner.number()),
-                in_sync: vec![owner.number(), other.number()],
-                said: 0,
-                automatic: Vec::new(),
-            }],
-        };
+        let group = GROUP;
+        let (owner, other) = (member(1), member(2));
+        let state = state();
         let end = |from, group, epoch| {
             let votes = Members::default();
             Command::DropGroup { group, epoch }.step(from, &state, votes)

@@ -29,6 +29,8 @@ pub enum Bug {
     LeadsWithoutQuorum,
     /// A node is told that it has left for good before those who stay have agreed.
     LeftBeforeAgreed,
+    /// A node that left for good gives its certificate up while it still has its register.
+    ForgetCertificateFirst,
     /// A forced quorum believes what its node knew of the groups' owners.
     ForcedKeepsOwners,
 }

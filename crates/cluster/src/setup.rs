@@ -145,6 +145,7 @@ fn store_of_no_member(env: &Env, folder: &Path) -> Result<(Store, Arc<dyn DiskFi
         Err(e) if e.kind() == ErrorKind::WouldBlock => return Err(SetupError::Member),
         lock => lock?,
     };
+    store.finish_forgetting()?;
     match (store.load()?, Pair::load(&*env.disk, folder)?) {
         (None, None) => Ok((store, lock)),
         (None, Some(_)) => Err(SetupError::Lost),

@@ -160,6 +160,13 @@ impl ClusterState {
             .find(|n| n.name.eq_ignore_ascii_case(name))
     }
 
+    /// Those of the nodes that may be listed for a group: members that have not left for good. Owners say no others, and no others are taken
+    /// from them, so that what was said is found as it was said.
+    pub fn listable(&self, nodes: &[u8]) -> Vec<u8> {
+        let may = |n: &&u8| self.node(**n).is_some_and(|node| !node.gone);
+        nodes.iter().filter(may).copied().collect()
+    }
+
     /// A node by its certificate.
     pub fn with_certificate(&self, fingerprint: Fingerprint) -> Option<MemberId> {
         let found = self.nodes.iter().find(|n| n.fingerprint == fingerprint.0)?;

@@ -6,11 +6,13 @@
 //! | a file that is whole | the node goes on with it |
 //! | a file that cannot be read | refused: a node never guesses what it promised |
 //! | `register.new` | a write that was cut short: it was never said to be done, and goes |
+//! | `left`, whatever else | the server left for good, and was stopped while it forgot the node: it goes on with that, and is no member |
 //!
 //! A sync that failed is not repeated: the node ends, and what it has on disk is found out at the next start.
 
 use crate::codec::{CodecError, Reader, Writer, seal, unseal};
 use crate::identity::Pair;
+use crate::planted::{Bug, planted};
 use daruma_base::{Disk, DiskFile, OpenMode};
 use daruma_quorum::{MemberId, Register};
 use std::io::{self, ErrorKind};
@@ -20,6 +22,8 @@ use std::time::Duration;
 
 const MAGIC: &[u8; 8] = b"DARUMAN1";
 const FILE: &str = "register";
+/// While it is there the server is no node any more.
+const LEFT_FILE: &str = "left";
 const LOCK_FILE: &str = "lock";
 const LOCK_TRIES: u32 = 40;
 const LOCK_PAUSE: Duration = Duration::from_millis(25);
@@ -104,17 +108,37 @@ impl Store {
         self.disk.sync_dir(&self.folder)
     }
 
-    /// The server is no member any more, and what made it a node goes: the certificate first, as a register whose node left for good
-    /// and has none tells what happened.
-    pub(crate) fn forget_node(&self) -> io::Result<()> {
-        Pair::forget(&*self.disk, &self.folder)?;
-        self.forget()
+    /// The server has left for good. It says so first and takes that back last: whatever stops this, the files tell a server that left from
+    /// one that lost something.
+    pub fn forget_node(&self) -> io::Result<()> {
+        if planted(Bug::ForgetCertificateFirst) {
+            Pair::forget(&*self.disk, &self.folder)?;
+        }
+        let left = self.folder.join(LEFT_FILE);
+        match self.disk.open(&left, OpenMode::CreatePrivate) {
+            Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
+            _ => self.disk.sync_dir(&self.folder)?,
+        }
+        self.finish_forgetting()
     }
 
-    /// The server is no member any more.
-    pub fn forget(&self) -> io::Result<()> {
-        self.disk.remove(&self.path())?;
-        self.disk.sync_dir(&self.folder)
+    /// Goes on with what was stopped in [`Store::forget_node`], if anything was: before whatever else is looked at.
+    pub fn finish_forgetting(&self) -> io::Result<()> {
+        let left = self.folder.join(LEFT_FILE);
+        if !self.disk.exists(&left)? {
+            return Ok(());
+        }
+        self.remove(&self.path())?;
+        Pair::forget(&*self.disk, &self.folder)?;
+        self.remove(&left)
+    }
+
+    /// A process that is just ending may do the same.
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        match self.disk.remove(path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+            _ => self.disk.sync_dir(&self.folder),
+        }
     }
 }
 

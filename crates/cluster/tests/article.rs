@@ -375,3 +375,46 @@ fn nobody_leaves_whom_the_others_need() {
         "{refused:?}"
     );
 }
+
+/// Whether an owner may leave is known before its group goes anywhere, and asking changes nothing.
+#[test]
+fn who_may_leave_is_known_before() {
+    let mut world = cluster(3, false);
+    let owner = world.owner().unwrap();
+    let group = |world: &World| world.machine(owner).state().groups[0].clone();
+    let before = group(&world);
+    assert_eq!(told(&mut world, owner, Command::MayLeave), Outcome::Done);
+    // Nobody may take the group.
+    let (epoch, said) = (before.epoch, before.said + 1);
+    let word = |automatic| Command::SetGroup {
+        group: GROUP,
+        epoch,
+        said,
+        in_sync: before.in_sync.clone(),
+        automatic,
+    };
+    assert_eq!(told(&mut world, owner, word(Vec::new())), Outcome::Done);
+    let refused = told(&mut world, owner, Command::MayLeave);
+    assert!(
+        matches!(&refused, Outcome::Refused(why) if why.contains("owns availability group 'g'")),
+        "{refused:?}"
+    );
+    assert_eq!(
+        told(&mut world, owner, word(before.automatic.clone())),
+        Outcome::Done
+    );
+    // Those who stay would have no quorum.
+    assert_eq!(
+        told(&mut world, owner, Command::DynamicQuorum { on: false }),
+        Outcome::Done
+    );
+    world.crash((owner + 1) % 3);
+    rest(&mut world);
+    let refused = told(&mut world, owner, Command::MayLeave);
+    assert!(
+        matches!(&refused, Outcome::Refused(why) if why.contains("no quorum")),
+        "{refused:?}"
+    );
+    assert_eq!(world.owner(), Some(owner));
+    assert_eq!(group(&world).epoch, epoch);
+}

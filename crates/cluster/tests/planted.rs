@@ -1,5 +1,6 @@
 //! Each deliberate bug is found by the simulation.
 
+mod departure;
 #[allow(dead_code, reason = "each test uses a part of it")]
 mod simulation;
 
@@ -185,4 +186,17 @@ fn nodes_that_leave_before_the_others_agree_are_found() {
     let told = goes_on_without_the_only_vote();
     plant(None);
     println!("{}", told.expect_err("the bug does nothing"));
+}
+
+/// Stopped between its certificate's end and its register's, a server is a node that nobody believes.
+#[test]
+fn a_certificate_that_goes_before_the_register_is_found() {
+    plant(Some(Bug::ForgetCertificateFirst));
+    let found = departure::each_stop().err();
+    plant(None);
+    println!(
+        "{:?}: {}",
+        Bug::ForgetCertificateFirst,
+        found.expect("it is found")
+    );
 }

@@ -15,7 +15,9 @@ use rustls::pki_types::PrivateKeyDer;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -151,6 +153,60 @@ fn three_join_and_two_go_on() {
             .iter()
             .find_map(|n| n.view().filter(|v| leads(v) && votes(v) == 3))
     });
+}
+
+/// What an administrator is told who has a node leave for good.
+fn departs(folder: &Path) -> Result<(), String> {
+    match ask(folder, &Request::Depart).expect("a node that runs") {
+        Response::Departed => Ok(()),
+        Response::Failed(why) => Err(why),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_node_that_may_not_leave_hands_nothing_over() {
+    let (folders, mut nodes) = three();
+    done(&nodes[0], Command::DynamicQuorum { on: false });
+    nodes.remove(2).stop();
+    wait("one is missed", || {
+        let mut views = nodes.iter().filter_map(Cluster::view);
+        views.find(|v| leads(v) && v.nodes.iter().any(|n| n.name == "n2" && n.state == "Down"))
+    });
+    let handed_over = Arc::new(AtomicU32::new(0));
+    let counted = handed_over.clone();
+    nodes[0].hands_over_by(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    wait("a refusal", || {
+        let why = departs(&folders.of(0)).expect_err("it may not leave");
+        why.contains("no quorum").then_some(())
+    });
+    assert_eq!(handed_over.load(Ordering::Relaxed), 0);
+    assert_eq!(nodes[0].failed(), None);
+    // One at a time: what hands over may take long.
+    nodes.push(start(&folders.of(2)));
+    done(&nodes[0], Command::DynamicQuorum { on: true });
+    wait("three votes again", || {
+        let mut views = nodes.iter().filter_map(Cluster::view);
+        views.find(|v| leads(v) && votes(v) == 3)
+    });
+    let (begun, has_begun) = channel();
+    let (go_on, may_go_on) = channel::<()>();
+    let (begun, may_go_on) = (Mutex::new(begun), Mutex::new(may_go_on));
+    nodes[0].hands_over_by(move || {
+        let _ = begun.lock().expect("unpoisoned").send(());
+        let _ = may_go_on.lock().expect("unpoisoned").recv();
+    });
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| departs(&folders.of(0)));
+        has_begun.recv_timeout(PATIENCE).expect("it hands over");
+        let second = departs(&folders.of(0));
+        assert!(second.is_err_and(|why| why.contains("already")));
+        drop(go_on);
+        assert_eq!(first.join().expect("no panic"), Ok(()));
+    });
+    assert_eq!(handed_over.load(Ordering::Relaxed), 0);
 }
 
 #[test]

@@ -1,5 +1,7 @@
-//! A node's file: every crash leaves the old register or the new one, and bytes that are none are refused.
+//! A node's file: every crash leaves the old register or the new one, a whole node or none, and bytes that are none are refused.
 #![cfg(not(feature = "planted-bugs"))]
+
+mod departure;
 
 use daruma_base::Disk;
 use daruma_cluster::{Packet, Store, Stored};
@@ -43,7 +45,7 @@ fn what_is_saved_comes_back() {
     }
     std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     assert!(store.load().is_err());
-    store.forget().unwrap();
+    store.forget_node().unwrap();
     assert_eq!(store.load().unwrap(), None);
 }
 
@@ -72,6 +74,12 @@ fn every_crash_leaves_one_or_the_other() {
         found_old += u32::from(found == stored(2));
     }
     assert!(found_old > 20, "{found_old} crashes came too late");
+}
+
+#[test]
+fn a_server_that_is_stopped_while_it_forgets_its_node_is_a_node_or_none() {
+    let (nodes, none) = departure::each_stop().unwrap();
+    assert!(nodes > 10 && none > 10, "{nodes} nodes, {none} none");
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(crate) fn start(instance: &Arc<Instance>) -> Result<Option<Arc<Cluster>>, Se
     };
     let cluster = Cluster::start(options)?;
     if cluster.is_some() {
-        for file in ["register", "register.new", "identity", "lock"] {
+        for file in ["register", "register.new", "identity", "left", "lock"] {
             instance.keep_file(&folder.join(file));
         }
     }

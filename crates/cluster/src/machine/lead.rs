@@ -591,6 +591,9 @@ impl Machine {
         let votes = self.node.register().held.new;
         let wish = self.lead.as_ref()?.wishes.front()?;
         let (from, command) = (wish.from, wish.command.clone());
+        if command == Command::MayLeave {
+            return Some(self.may_leave(&base, from, votes));
+        }
         if let Command::SetWitness { place: Some(place) } = &command
             && base.witness.as_ref() != Some(place)
         {
@@ -647,22 +650,45 @@ impl Machine {
                 None
             }
             Step::Propose(state) => self.propose_step(votes, &state),
-            Step::ProposeVotes(state) => {
-                let situation = Situation {
-                    weighted: state.weighted(),
-                    ..self.situation()
-                };
-                match self.wanted(&situation) {
-                    Some(votes) if planted(Bug::LeftBeforeAgreed) => {
-                        self.propose(votes, &state);
-                        Some(Outcome::Done)
-                    }
-                    Some(votes) => self.propose_step(votes, &state),
-                    None => Some(Outcome::Refused(
-                        "those who stay would have no quorum".into(),
-                    )),
+            Step::ProposeVotes(state) => match self.wanted_without(&state) {
+                Ok(votes) if planted(Bug::LeftBeforeAgreed) => {
+                    self.propose(votes, &state);
+                    Some(Outcome::Done)
                 }
+                Ok(votes) => self.propose_step(votes, &state),
+                Err(refused) => Some(refused),
+            },
+        }
+    }
+
+    /// The votes of those who stay.
+    fn wanted_without(&self, state: &ClusterState) -> Result<Members, Outcome> {
+        let situation = Situation {
+            weighted: state.weighted(),
+            ..self.situation()
+        };
+        let no_quorum = || Outcome::Refused("those who stay would have no quorum".into());
+        self.wanted(&situation).ok_or_else(no_quorum)
+    }
+
+    /// What [`Command::Leave`] would come to, had the node handed its groups over.
+    fn may_leave(&self, base: &ClusterState, from: MemberId, votes: Members) -> Outcome {
+        let mut then = base.clone();
+        for group in &mut then.groups {
+            let is_own = group.owner == Some(from.number());
+            let to = is_own.then(|| self.successor(base, &group.id, from));
+            if let Some(to) = to.flatten() {
+                group.pass_to(to);
             }
+        }
+        match Command::Leave.step(from, &then, votes) {
+            Step::Refused(why) => Outcome::Refused(why),
+            Step::ProposeVotes(state) => match self.wanted_without(&state) {
+                Ok(_) => Outcome::Done,
+                Err(refused) => refused,
+            },
+            // It has left, as far as this leader knows.
+            Step::Done | Step::Propose(_) | Step::Wait => Outcome::Done,
         }
     }
 

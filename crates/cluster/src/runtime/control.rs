@@ -25,7 +25,8 @@ const SOCKET: &str = "control";
 const LINE_BYTES_MAX: u64 = 1 << 20;
 /// Who connects has to say something in so long.
 const SAY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Whoever asks waits longer than any wish may take, or all that a node does before it leaves for good.
+/// Whoever asks waits longer than any wish may take, or all that a node does before it leaves for good: it asks, hands over, leaves and
+/// forgets, each of which has its limit.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
 /// Connections at once.
 const SERVED_MAX: usize = 16;

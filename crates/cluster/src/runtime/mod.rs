@@ -10,7 +10,7 @@
 //! | a witness that hangs | its own thread; the machine asks one thing at a time and takes no answer for a failure |
 //! | a sync that fails | the node ends: nothing is leased, granted or voted any more until the server is started again |
 //!
-//! Latches: `Inbox::queue` and `Published` are taken alone.
+//! Latches: `Inbox::queue` and `Published` are taken alone; `departing` before any other, and nobody waits for it.
 //!
 //! Read next: `drive`, `links`, `control`.
 
@@ -103,6 +103,8 @@ pub(crate) struct Shared {
     next_wish: AtomicU64,
     /// Gives the groups of this node to others.
     hand_over: Mutex<Option<HandOver>>,
+    /// Held by whoever leaves for good.
+    departing: Mutex<()>,
     me: MemberId,
     pair: Pair,
     log: Arc<dyn Fn(&str) + Send + Sync>,
@@ -206,6 +208,7 @@ impl Cluster {
             log,
         } = options;
         let store = Store::new(env.disk.clone(), &folder);
+        store.finish_forgetting().map_err(ClusterError::Folder)?;
         if store.load().map_err(ClusterError::Folder)?.is_none() {
             let was_node = Pair::load(&*env.disk, &folder).map_err(ClusterError::Folder)?;
             return was_node.map_or(Ok(None), |_| Err(ClusterError::Lost(folder)));
@@ -221,11 +224,6 @@ impl Cluster {
         let machine = Machine::new(me, stored.register, stored.seen, timing, seed, elapsed());
         let machine = machine.ok_or_else(|| ClusterError::State(folder.clone()))?;
         let pair = Pair::load(&*env.disk, &folder).map_err(ClusterError::Folder)?;
-        if pair.is_none() && machine.state().is_gone(me) {
-            // A crash came between the certificate's end and the register's.
-            store.forget().map_err(ClusterError::Folder)?;
-            return Ok(None);
-        }
         let known = machine.state().node(me.number()).map(|n| n.fingerprint);
         let pair = pair
             .filter(|p| known.is_none_or(|k| k == p.fingerprint().0))
@@ -241,6 +239,7 @@ impl Cluster {
             answers: Mutex::default(),
             next_wish: AtomicU64::new(1),
             hand_over: Mutex::new(None),
+            departing: Mutex::new(()),
             me,
             pair,
             log,
@@ -293,7 +292,7 @@ impl Cluster {
         self.shared.wish(command)
     }
 
-    /// How the server gives its groups away before this node leaves for good.
+    /// How the server gives its groups away before this node leaves for good. It takes a bounded time.
     pub fn hands_over_by(&self, hand_over: impl Fn() + Send + Sync + 'static) {
         *self.shared.hand_over.lock() = Some(Arc::new(hand_over));
     }
@@ -416,24 +415,18 @@ impl Shared {
         Ok(())
     }
 
-    /// Leaves the cluster for good. From `Ok` on the server is no node, and its folder says so.
+    /// Leaves the cluster for good. From `Ok` on the server is no node, and its folder says so. Whether it may is asked first, so that a
+    /// refusal leaves everything as it was.
     fn depart(&self) -> Result<(), String> {
+        let Some(_one_at_a_time) = self.departing.try_lock() else {
+            return Err("the server is about to leave already".into());
+        };
+        self.agree(&Command::MayLeave)?;
         let hand_over = self.hand_over.lock().clone();
         if let Some(hand_over) = hand_over {
             hand_over();
         }
-        let until = Instant::now() + DEPART_LIMIT;
-        loop {
-            match self.wish(Command::Leave) {
-                Outcome::Refused(why) => return Err(why),
-                // A leader that leaves loses the lead on the way: the next one knows.
-                Outcome::Unknown(why) if Instant::now() >= until => {
-                    return Err(self.not_known(&why));
-                }
-                Outcome::Unknown(_) => std::thread::sleep(drive::TICK),
-                Outcome::Done | Outcome::Shown(_) | Outcome::Added { .. } => break,
-            }
-        }
+        self.agree(&Command::Leave)?;
         self.inbox.push(Input::Forget);
         let until = Instant::now() + DEPART_LIMIT;
         while self.published.lock().failed.is_none() && Instant::now() < until {
@@ -443,6 +436,22 @@ impl Shared {
         match failed.as_deref() {
             Some(drive::LEFT) => Ok(()),
             why => Err(why.unwrap_or("the node has not ended in time").to_string()),
+        }
+    }
+
+    /// Says a wish again while it is not known what became of it. `Err`: why it is not so.
+    fn agree(&self, command: &Command) -> Result<(), String> {
+        let until = Instant::now() + DEPART_LIMIT;
+        loop {
+            match self.wish(command.clone()) {
+                Outcome::Refused(why) => return Err(why),
+                // A leader that leaves loses the lead on the way: the next one knows.
+                Outcome::Unknown(why) if Instant::now() >= until => {
+                    return Err(self.not_known(&why));
+                }
+                Outcome::Unknown(_) => std::thread::sleep(drive::TICK),
+                Outcome::Done | Outcome::Shown(_) | Outcome::Added { .. } => return Ok(()),
+            }
         }
     }
 

@@ -9,7 +9,9 @@
 //!
 //! The group goes to the first of `automatic` that is there and has everything; where there is none it stays, since nobody would do better.
 //! What makes every server ill must not send a group round for ever: one server gives it away n - 1 times in six hours at most, n being the
-//! number of replicas (the default of Windows Server Failover Clustering).
+//! number of replicas (the default of Windows Server Failover Clustering). It counts since it was started: the cluster has no clock that
+//! all its nodes share over restarts, what made the server ill may be gone with its process, and whatever restarts it again and again moves the
+//! group by that, which no count could stop.
 //!
 //! A thread of its own looks, since any other may be the one that does not answer. It counts silence only while it runs itself: a server
 //! that was frozen as a whole is the cluster's to judge, and well when it goes on.
