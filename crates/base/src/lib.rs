@@ -19,5 +19,6 @@ pub use hash::{FastHash, FastHasher};
 pub use ids::{DatabaseId, Lsn, PageId, TxnId};
 pub use io::{Clock, DIRECT_BYTES, Disk, DiskFile, Env, FileIdentity, OpenMode, Random};
 pub use waits::{
-    ThreadWait, ThreadWaits, WAIT_KINDS, WaitKind, WaitRegistry, thread_wait_count, thread_waits,
+    ThreadWait, ThreadWaits, TracedWait, WAIT_KINDS, WaitKind, WaitRegistry, WaitSums,
+    take_traced_waits, thread_wait_count, thread_wait_sums, thread_waits, trace_thread_waits,
 };

@@ -161,6 +161,23 @@ fn figures_are_those_of_the_server_and_are_stored() {
     }
     let flushes = common::log_flushes(&mut client) - before;
     assert!(flushes >= 200.0);
+    // Other threads end most of these commits; their waits are this session's and this statement's all the same.
+    let waits = client
+        .query("SELECT waiting_tasks_count FROM sys.dm_exec_session_wait_stats WHERE session_id = @@SPID AND wait_type = N'WRITELOG'")
+        .expect("answers");
+    let waits = read::integer(&waits[0][0]).expect("a number");
+    assert!((200..=210).contains(&waits), "{waits} waits");
+    let waited = client
+        .query(
+            "SELECT SUM(s.total_log_wait_time), SUM(s.total_wait_time), SUM(s.total_elapsed_time) FROM sys.dm_exec_query_stats s \
+             CROSS APPLY sys.dm_exec_sql_text(s.sql_handle) x WHERE x.text LIKE N'INSERT t VALUES (%'",
+        )
+        .expect("answers");
+    let waited: Vec<i64> = waited[0].iter().filter_map(read::integer).collect();
+    assert!(
+        waited.len() == 3 && waited[0] > 0 && waited[0] <= waited[1] && waited[1] <= waited[2],
+        "{waited:?}"
+    );
     let seen = ticks(&mut page);
     eventually("two ticks more", || ticks(&mut page) >= seen + 2);
     let live = page.json("/api/live?server=1");

@@ -799,21 +799,31 @@ impl UnhardCommit {
     }
 
     /// The same without waiting, where others commit as well: then `then` runs on the thread of one of them. It must not wait
-    /// for anybody who commits.
+    /// for anybody who commits. The wait counts for the server, and for no thread: [`UnhardCommit::start`] tells the caller.
     pub fn when_hard(mut self, then: impl FnOnce(Result<()>) + Send + 'static) {
         let (db, lsn) = (self.txn.0.db.clone(), self.lsn);
         let log = &db.store().log;
-        log.when_hard(lsn, move |result| then(self.end(result)));
+        log.when_hard(lsn, move |result| {
+            let log = &self.txn.0.db.store().log;
+            log.count_commit_wait_of_another(self.start);
+            then(self.end(result));
+        });
+    }
+
+    /// When it began to wait, by the monotonic clock.
+    pub fn start(&self) -> Duration {
+        self.start
     }
 
     fn wait_here(&mut self) -> Result<()> {
-        let result = self.txn.0.db.store().log.wait_for_commit(self.lsn);
+        let log = &self.txn.0.db.store().log;
+        let result = log.wait_for_commit(self.lsn);
+        log.count_commit_wait(self.start);
         self.end(result)
     }
 
     fn end(&mut self, result: Result<()>) -> Result<()> {
         self.is_over = true;
-        self.txn.0.db.store().log.count_commit_wait(self.start);
         result?;
         let mut state = self.txn.0.state.lock();
         self.txn.end_committed(&mut state, self.lsn, true);

@@ -248,3 +248,38 @@ fn passwords_are_in_no_event() {
     assert!(held.contains("plain text"), "{held}");
     assert!(!held.contains("planted"), "{held}");
 }
+
+#[test]
+fn each_wait_is_an_event_where_somebody_asked() {
+    let server = Server::with_setup(&[
+        "CREATE EVENT SESSION waits ON SERVER \
+         ADD EVENT sqlserver.wait_completed (ACTION (sqlserver.session_id, sqlserver.sql_text) \
+         WHERE wait_type = N'WAITFOR' AND duration >= 20), \
+         ADD EVENT sqlserver.wait_info (WHERE wait_type = N'WAITFOR' AND duration < 20 AND opcode = N'End') \
+         ADD TARGET package0.ring_buffer",
+        "CREATE PROCEDURE dbo.rest AS WAITFOR DELAY '00:00:00.030'",
+    ]);
+    let mut client = server.connect();
+    client.run("WAITFOR DELAY '00:00:00.040'");
+    client.run("ALTER EVENT SESSION waits ON SERVER STATE = START");
+    client.run("WAITFOR DELAY '00:00:00.010'; EXEC dbo.rest");
+    let held = ring(&mut client, "waits");
+    assert_eq!(held.matches("<event ").count(), 2, "{held}");
+    for part in [
+        "<event name=\"wait_info\" package=\"sqlserver\"",
+        "<event name=\"wait_completed\" package=\"sqlserver\"",
+        "<data name=\"wait_type\"><type name=\"wait_types\" package=\"sqlserver\"/><value>13</value><text>WAITFOR</text></data>",
+        "<data name=\"opcode\"><type name=\"event_opcode\" package=\"sqlserver\"/><value>1</value><text>End</text></data>",
+        "<data name=\"duration\"><type name=\"uint64\" package=\"package0\"/><value>3",
+        "EXEC dbo.rest</value></action>",
+    ] {
+        assert!(held.contains(part), "{part} in {held}");
+    }
+    client.run("ALTER EVENT SESSION waits ON SERVER STATE = STOP");
+    client.run("WAITFOR DELAY '00:00:00.040'");
+    assert_eq!(
+        daruma_base::take_traced_waits(),
+        (Vec::new(), 0),
+        "nobody asks any more"
+    );
+}

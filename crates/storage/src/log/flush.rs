@@ -161,10 +161,21 @@ impl Log {
         self.await_quorum(lsn)
     }
 
-    /// A commit has waited for the disk since `start` of the monotonic clock.
+    /// A commit of the calling thread has waited for the disk since `start` of the monotonic clock.
     pub fn count_commit_wait(&self, start: Duration) {
         let waited = self.env.clock.monotonic().saturating_sub(start);
         self.waits.record(WaitKind::WriteLog, waited);
+        self.count_commit(waited);
+    }
+
+    /// The same for a commit that was ended for somebody else.
+    pub fn count_commit_wait_of_another(&self, start: Duration) {
+        let waited = self.env.clock.monotonic().saturating_sub(start);
+        self.waits.record_of_another(WaitKind::WriteLog, waited);
+        self.count_commit(waited);
+    }
+
+    fn count_commit(&self, waited: Duration) {
         let counters = &self.counters;
         counters.commit_waits.fetch_add(1, Ordering::Relaxed);
         let total = &counters.commit_wait_ns;

@@ -3,8 +3,10 @@
 //! Theory: the figures live in the plan and go with it, so the bound on cached plans bounds them. An execution takes two
 //! readings of the clock and one short lock. Reading a thread's processor time is a system call, too expensive for a point
 //! query or a small change, however long it waits for the disk: statements that need little processor time are measured one
-//! time in sixteen, and the others count with the mean of those measured.
+//! time in sixteen, and the others count with the mean of those measured. A change that is its own transaction counts when its
+//! commit is through, with the time and the wait of that.
 
+use daruma_base::WaitSums;
 use parking_lot::Mutex;
 use std::time::Duration;
 
@@ -34,6 +36,8 @@ pub struct QueryFigures {
     pub physical_reads: Figure,
     pub logical_writes: Figure,
     pub rows: Figure,
+    /// Of all executions, in ns.
+    pub waits: WaitSums,
     measured: u64,
     measured_us: u64,
 }
@@ -49,6 +53,7 @@ pub struct Execution {
     pub physical_reads: u64,
     pub logical_writes: u64,
     pub rows: u64,
+    pub waits: WaitSums,
 }
 
 /// Cost of all executions of one statement, shared by the sessions that run it.
@@ -104,6 +109,7 @@ impl QueryFigures {
         self.physical_reads.note(execution.physical_reads, first);
         self.logical_writes.note(execution.logical_writes, first);
         self.rows.note(execution.rows, first);
+        self.waits = self.waits.plus(execution.waits);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Registry of sessions: what others may see and stop.
 
 use crate::host::IsolationLevel;
-use daruma_base::{CancelFlag, DatabaseId, ThreadWaits};
+use daruma_base::{CancelFlag, DatabaseId, ThreadWait, ThreadWaits};
 use daruma_storage::Owner;
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -81,6 +81,8 @@ pub struct SessionEntry {
     pub cpu_us: AtomicU64,
     /// Waits of the session up to its last request's end.
     pub waits: Mutex<ThreadWaits>,
+    /// Waits for commits that other threads ended for it.
+    pub late_waits: Mutex<ThreadWait>,
     /// Tells whether the client has closed the connection, where there is one.
     client_gone: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
 }
@@ -147,6 +149,7 @@ impl SessionRegistry {
             statement: AtomicU64::new(0),
             cpu_us: AtomicU64::new(0),
             waits: Mutex::default(),
+            late_waits: Mutex::default(),
             client_gone: OnceLock::new(),
         };
         let entry = Arc::new(entry);

@@ -10,7 +10,7 @@ use super::frame::Frame;
 use super::plans::Planned;
 use super::result_sets::DescribedSets;
 use super::show::Counting;
-use super::statistics::TableReads;
+use super::statistics::{TableReads, Uncommitted};
 use super::text_size::CutColumn;
 use super::transaction::{Mark, Transaction};
 use crate::access::has_movable_columns;
@@ -76,6 +76,8 @@ pub struct Execution<'a> {
     noted_variables: RefCell<Option<HashSet<String>>>,
     /// Where the running statement's rows are counted, for STATISTICS XML and PROFILE.
     pub(super) counting: RefCell<Option<Counting>>,
+    /// The change that was executed last, until its commit counts with it.
+    pub(super) uncommitted: RefCell<Option<Uncommitted>>,
     /// Plans of the text that SHOWPLAN_XML shows.
     pub(super) shown: RefCell<Option<Plans>>,
     /// Bytes that the thread held before the request.
@@ -107,6 +109,7 @@ impl<'a> Execution<'a> {
             opening: RefCell::new(None),
             noted_variables: RefCell::new(None),
             counting: RefCell::new(None),
+            uncommitted: RefCell::new(None),
             shown: RefCell::new(None),
             bytes_before: daruma_base::memory::thread_bytes(),
         }
@@ -132,6 +135,7 @@ impl<'a> Execution<'a> {
             let _ = s.rollback_all();
         }
         self.release_statement();
+        self.count_uncommitted();
         s.frames.borrow_mut().clear();
         s.caught.borrow_mut().clear();
         s.end_request();
@@ -345,8 +349,9 @@ impl<'a> Execution<'a> {
         self.release_statement();
         // The statement may have begun or ended a transaction itself (a procedure within INSERT .. EXEC).
         if own && self.state.trancount.get() == 0 {
-            self.commit_statement()?;
+            return self.commit_statement();
         }
+        self.count_uncommitted();
         Ok(())
     }
 

@@ -20,6 +20,7 @@ mod backup;
 mod bulk;
 mod check;
 mod client_cursor;
+mod completed;
 mod convert;
 mod cursor;
 mod events;
@@ -98,11 +99,13 @@ pub(crate) use user_message::ENGLISH;
 
 use crate::error::{Result, SqlError};
 use crate::host::SessionSettings;
+use crate::instance::completed::LEAST_100NS;
 use crate::instance::hadr::Route;
-use crate::instance::{DatabaseEntry, Instance, LoginInfo, SessionEntry, completed};
+use crate::instance::{DatabaseEntry, Instance, LoginInfo, SessionEntry};
 use crate::messages;
 use crate::sink::{Done, DoneKind, EnvChange, Sink};
-use daruma_base::{CancelFlag, DatabaseId};
+use completed::EndedRequest;
+use daruma_base::{CancelFlag, DatabaseId, WaitSums};
 use daruma_storage::{Database, LockMode, LockResource};
 use daruma_value::Value;
 use frame::Frame;
@@ -131,6 +134,8 @@ pub(crate) struct SessionState {
     pub cpu_read_utc: Cell<i64>,
     /// Waits of the thread when the session's were last taken over.
     pub waits_seen: Cell<u64>,
+    /// How long the thread had waited at the end of the last request.
+    pub wait_sums_seen: Cell<WaitSums>,
     pub frames: RefCell<Vec<Frame>>,
     pub temps: RefCell<Vec<TempTable>>,
     /// Temporary procedures by the key of their names.
@@ -235,6 +240,7 @@ impl Session {
                 row_count: Cell::new(0),
                 cpu_read_utc: Cell::new(0),
                 waits_seen: Cell::new(daruma_base::thread_wait_count()),
+                wait_sums_seen: Cell::new(daruma_base::thread_wait_sums()),
                 last_identity: Cell::new(None),
                 batch_identity: Cell::new(None),
                 caught: RefCell::default(),
@@ -474,9 +480,10 @@ impl SessionState {
         activity.isolation = Some(self.settings.borrow().isolation);
         // One thread serves the session, so what the thread has done so far is the session's.
         let io = daruma_storage::thread_io();
-        let long = now - activity.request_start_utc >= completed::LEAST_100NS;
+        let long = now - activity.request_start_utc >= LEAST_100NS;
         let watched = self.watched_request();
-        let before = (long || watched.is_some()).then(|| activity.clone());
+        let late = self.late.is_open();
+        let before = (long || late || watched.is_some()).then(|| activity.clone());
         activity.logical_reads = io.logical_reads;
         activity.reads = io.physical_reads;
         activity.writes = io.logical_writes;
@@ -490,71 +497,28 @@ impl SessionState {
                 .store(cpu, std::sync::atomic::Ordering::Relaxed);
         }
         let waits = self.take_waits();
+        self.tell_waits();
         let Some(before) = before else { return };
-        if long {
-            self.note_completed(&before, now, cpu_before, &waits);
-        }
         if let Some(kind) = watched {
             self.tell_request(kind, &before, now, cpu_before);
         }
+        if long || late {
+            let ended = EndedRequest::new(self, before, cpu_before, waits);
+            if let Some(ended) = self.late.leave(ended) {
+                ended.note(&self.instance, &self.entry, WaitSums::default());
+            }
+        }
     }
 
-    /// What the thread waited for since the last request's end goes to the session; gives it.
-    fn take_waits(&self) -> daruma_base::ThreadWaits {
+    /// What the thread waited for since the last request's end goes to the session; gives the time.
+    fn take_waits(&self) -> WaitSums {
         let count = daruma_base::thread_wait_count();
-        let mut waited = daruma_base::ThreadWaits::default();
         if self.waits_seen.replace(count) == count {
-            return waited;
+            return WaitSums::default();
         }
-        let now = daruma_base::thread_waits();
-        let mut known = self.entry.waits.lock();
-        for ((waited, known), now) in waited.iter_mut().zip(known.iter_mut()).zip(now) {
-            waited.count = now.count.saturating_sub(known.count);
-            waited.ns = now.ns.saturating_sub(known.ns);
-            *known = now;
-        }
-        waited
-    }
-
-    /// A request that took a while goes into the ring. `before` is what the session had done when it began.
-    fn note_completed(
-        &self,
-        before: &crate::instance::Activity,
-        now: i64,
-        cpu_before: u64,
-        waits: &daruma_base::ThreadWaits,
-    ) {
-        let io = daruma_storage::thread_io();
-        let of = |chosen: fn(&str) -> bool| -> u64 {
-            let kinds = daruma_base::WaitKind::ALL.iter().zip(waits);
-            kinds
-                .filter(|(kind, _)| chosen(kind.name()))
-                .map(|(_, wait)| wait.ns)
-                .sum()
-        };
-        let login = &self.entry.login;
-        let cpu = self.entry.cpu_us.load(std::sync::atomic::Ordering::Relaxed);
-        self.instance.completed.add(completed::CompletedRequest {
-            sequence: 0,
-            spid: self.entry.spid,
-            start_utc: before.request_start_utc,
-            duration: now - before.request_start_utc,
-            cpu_us: cpu.saturating_sub(cpu_before),
-            logical_reads: io.logical_reads.saturating_sub(before.logical_reads),
-            physical_reads: io.physical_reads.saturating_sub(before.reads),
-            writes: io.logical_writes.saturating_sub(before.writes),
-            rows: self.row_count.get(),
-            wait_ns: of(|name| name != "WAITFOR"),
-            log_wait_ns: of(|name| matches!(name, "WRITELOG" | "LOGBUFFER")),
-            lock_wait_ns: of(|name| name.starts_with("LCK_M_")),
-            io_wait_ns: of(|name| name.starts_with("PAGEIOLATCH_") || name == "IO_COMPLETION"),
-            error: self.last_error.get(),
-            database: before.database,
-            login: login.login.clone(),
-            program: login.program.clone(),
-            host: login.host.clone(),
-            text: before.text.clone(),
-        });
+        *self.entry.waits.lock() = daruma_base::thread_waits();
+        let sums = daruma_base::thread_wait_sums();
+        sums.since(self.wait_sums_seen.replace(sums))
     }
 
     /// Moves the session to another database.

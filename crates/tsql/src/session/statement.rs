@@ -10,7 +10,7 @@ use crate::dml::bulk::FileImport;
 use crate::dml::{self, DmlPlan};
 use crate::error::{Result, SqlError};
 use crate::host::{IsolationLevel, Showplan, TableRef, VariableType};
-use crate::instance::events::EventKind;
+use crate::instance::events::words::OF_STATEMENTS;
 use crate::messages;
 use crate::sink::EnvChange;
 use daruma_syntax::ast::{self, CursorRef, DmlFilter, Statement, StatementKind, TransactionName};
@@ -59,9 +59,7 @@ impl Execution<'_> {
             StatementKind::Goto(label) => Ok(Flow::Goto(label.text.clone())),
             StatementKind::Return(value) => self.run_return(value.as_ref()),
             StatementKind::TryCatch(s) => self.run_try(s),
-            _ if self.instance().events.wants(EventKind::StatementCompleted) => {
-                self.run_told(statement)
-            }
+            _ if self.instance().events.wants_any(OF_STATEMENTS) => self.run_told(statement),
             _ => self.run_plain(statement).map(|()| Flow::Next),
         }
     }
@@ -463,7 +461,7 @@ impl Execution<'_> {
                 count
             }
         };
-        self.measured(&begun, count);
+        self.measured_change(&begun, &plan, count);
         if let Some(cursor) = current_of(&statement.kind) {
             self.renew_current(cursor, plan.written())?;
         }

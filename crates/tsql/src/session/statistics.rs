@@ -2,9 +2,12 @@
 
 use super::execution::Execution;
 use super::fail::Step;
+use crate::dml::DmlPlan;
 use crate::error::SqlError;
 use crate::instance::query_stats::{self, QueryStats};
+use daruma_base::WaitSums;
 use daruma_storage::IoCounters;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Reads of one table in one statement.
@@ -153,6 +156,23 @@ pub(crate) struct Measured<'s> {
     at: Duration,
     cpu: Option<Duration>,
     io: IoCounters,
+    waits: WaitSums,
+}
+
+/// An execution of a change whose commit is still to come: it counts with that.
+pub(crate) struct Uncommitted {
+    plan: Arc<DmlPlan>,
+    execution: query_stats::Execution,
+}
+
+impl Uncommitted {
+    /// Counts it; what followed it took so long and waited so long.
+    pub fn note(mut self, took: Duration, waited: WaitSums) {
+        let execution = &mut self.execution;
+        execution.elapsed_us += u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        execution.waits = execution.waits.plus(waited);
+        self.plan.stats().note(self.execution);
+    }
 }
 
 impl Execution<'_> {
@@ -163,15 +183,39 @@ impl Execution<'_> {
             at: clock.monotonic(),
             cpu: stats.wants_worker_time().then(|| clock.thread_cpu()),
             io: daruma_storage::thread_io(),
+            waits: daruma_base::thread_wait_sums(),
         }
     }
 
     /// Counts an execution that came to its end.
     pub(crate) fn measured(&self, begun: &Measured<'_>, rows: u64) {
+        begun.stats.note(self.cost(begun, rows));
+    }
+
+    /// The same for a change, which counts when it has committed where that is its own.
+    pub(crate) fn measured_change(&self, begun: &Measured<'_>, plan: &Arc<DmlPlan>, rows: u64) {
+        let before = self.uncommitted.replace(Some(Uncommitted {
+            plan: plan.clone(),
+            execution: self.cost(begun, rows),
+        }));
+        // One within another, by a trigger.
+        if let Some(before) = before {
+            before.note(Duration::ZERO, WaitSums::default());
+        }
+    }
+
+    /// Counts a change that has no commit of its own.
+    pub(crate) fn count_uncommitted(&self) {
+        if let Some(change) = self.uncommitted.take() {
+            change.note(Duration::ZERO, WaitSums::default());
+        }
+    }
+
+    fn cost(&self, begun: &Measured<'_>, rows: u64) -> query_stats::Execution {
         let clock = &self.state.instance.env().clock;
         let us = |now: Duration, before| now.saturating_sub(before).as_micros() as u64;
         let io = daruma_storage::thread_io();
-        begun.stats.note(query_stats::Execution {
+        query_stats::Execution {
             start: begun.at,
             elapsed_us: us(clock.monotonic(), begun.at),
             worker_us: begun.cpu.map(|before| us(clock.thread_cpu(), before)),
@@ -179,7 +223,8 @@ impl Execution<'_> {
             physical_reads: io.physical_reads - begun.io.physical_reads,
             logical_writes: io.logical_writes - begun.io.logical_writes,
             rows,
-        });
+            waits: daruma_base::thread_wait_sums().since(begun.waits),
+        }
     }
 }
 

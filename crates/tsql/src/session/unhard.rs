@@ -7,41 +7,72 @@
 //! Invariants
 //! 1. Only the last statement of a request leaves its wait, and only where the caller asked for it; what it tells the
 //!    client stays in the reply until the commit is hard (`Sink::hold_back`).
-//! 2. Before anything else happens in the session the commit is waited for: another transaction, another request, its end.
+//! 2. Statement and request are counted when the commit is over, with its wait.
+//! 3. Before anything else happens in the session the commit is waited for: another transaction, another request, its end.
 
 use super::SessionState;
+use super::completed::EndedRequest;
 use super::execution::Execution;
+use super::statistics::Uncommitted;
 use crate::error::{Result, SqlError};
-use crate::instance::Instance;
-use daruma_storage::{Owner, Txn, UnhardCommit};
+use crate::instance::events::words::TIMED;
+use crate::instance::{Instance, SessionEntry};
+use daruma_base::{WaitKind, WaitSums};
+use daruma_storage::{Txn, UnhardCommit};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A commit that nobody may hear of yet.
 #[must_use]
 pub struct LateCommit {
     commit: UnhardCommit,
+    told: Told,
+}
+
+/// What is to be done when it is over.
+struct Told {
     instance: Arc<Instance>,
-    owner: Arc<Owner>,
+    entry: Arc<SessionEntry>,
+    /// When the wait began, by the monotonic clock.
+    start: Duration,
+    statement: Option<Uncommitted>,
+    request: Option<EndedRequest>,
+}
+
+impl Told {
+    /// The wait is over. `by_session`: the session's own thread has waited, which counts for it.
+    fn over(self, by_session: bool) {
+        self.instance.engine().release_locks(&self.entry.owner);
+        let waited = self.instance.env().clock.monotonic();
+        let waited = waited.saturating_sub(self.start);
+        let ns = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
+        if !by_session {
+            self.entry.late_waits.lock().add(ns);
+        }
+        let sums = WaitSums::of(WaitKind::WriteLog, ns);
+        if let Some(statement) = self.statement {
+            statement.note(waited, sums);
+        }
+        if let Some(request) = self.request {
+            request.note(&self.instance, &self.entry, sums);
+        }
+    }
 }
 
 impl LateCommit {
     /// Waits until it is on disk.
     pub fn wait(self) -> Result<()> {
         let result = self.commit.wait();
-        self.instance.engine().release_locks(&self.owner);
+        self.told.over(true);
         result.map_err(SqlError::from)
     }
 
     /// Runs `then` when it is on disk, or will never be; perhaps on another thread, which must not be kept waiting.
     pub fn when_hard(self, then: impl FnOnce(Result<()>) + Send + 'static) {
-        let LateCommit {
-            commit,
-            instance,
-            owner,
-        } = self;
+        let LateCommit { commit, told } = self;
         commit.when_hard(move |result| {
-            instance.engine().release_locks(&owner);
+            told.over(false);
             then(result.map_err(SqlError::from));
         });
     }
@@ -87,6 +118,22 @@ impl Late {
         self.commit.take()
     }
 
+    /// Hands over the request that has ended but for its commit; gives it back where there is no late one.
+    pub fn leave(&self, request: EndedRequest) -> Option<EndedRequest> {
+        match &mut *self.commit.borrow_mut() {
+            Some(late) => {
+                late.told.request = Some(request);
+                None
+            }
+            None => Some(request),
+        }
+    }
+
+    /// Is there a late commit?
+    pub fn is_open(&self) -> bool {
+        self.commit.borrow().is_some()
+    }
+
     /// Did the wait for a late commit fail? Then the session ends.
     pub fn has_failed(&self) -> bool {
         self.has_failed.get()
@@ -98,11 +145,14 @@ impl SessionState {
     pub(super) fn commit_late(&self, txn: &Txn) -> Result<()> {
         let result = txn.commit_unhard();
         if let Ok(Some(commit)) = result {
-            self.late.commit.replace(Some(LateCommit {
-                commit,
+            let told = Told {
                 instance: self.instance.clone(),
-                owner: self.entry.owner.clone(),
-            }));
+                entry: self.entry.clone(),
+                start: commit.start(),
+                statement: None,
+                request: None,
+            };
+            self.late.commit.replace(Some(LateCommit { commit, told }));
             return Ok(());
         }
         self.instance.engine().release_locks(&self.entry.owner);
@@ -137,8 +187,19 @@ impl Execution<'_> {
 
     /// Commits the running statement, late where that is possible.
     pub(crate) fn commit_statement(&self) -> Result<()> {
+        let clock = &self.state.instance.env().clock;
+        let (start, waits) = (clock.monotonic(), daruma_base::thread_wait_sums());
         let result = self.state.commit_parts_as(None, self.lateness());
         self.hold_back_if_late();
+        if let Some(change) = self.uncommitted.take() {
+            match &mut *self.state.late.commit.borrow_mut() {
+                Some(late) => late.told.statement = Some(change),
+                None => {
+                    let took = clock.monotonic().saturating_sub(start);
+                    change.note(took, daruma_base::thread_wait_sums().since(waits));
+                }
+            }
+        }
         result
     }
 
@@ -146,8 +207,9 @@ impl Execution<'_> {
         let (s, late) = (self.state, &self.state.late);
         let is_last =
             late.is_tail.get() && self.depth.get() == 0 && self.captured.borrow().is_none();
-        // The time that a statement tells of includes its commit.
-        match late.is_wanted.get() && is_last && !s.settings.borrow().statistics_time {
+        // The time that a statement tells of includes its commit, and so does that of an event.
+        let is_timed = s.settings.borrow().statistics_time || s.instance.events.wants_any(TIMED);
+        match late.is_wanted.get() && is_last && !is_timed {
             true => Lateness::Allowed,
             false => Lateness::Never,
         }

@@ -57,7 +57,10 @@ const SESSION_WAITS: &str = "
 /// Waits of requests that have ended; kinds that a session never met are left out.
 fn session_waits(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for session in source.instance()?.sessions.all() {
-        let waits = *session.waits.lock();
+        let mut waits = *session.waits.lock();
+        if let Some(log) = waits.get_mut(WaitKind::WriteLog as usize) {
+            log.plus(*session.late_waits.lock());
+        }
         for (kind, wait) in WaitKind::ALL.iter().zip(waits) {
             if wait.count == 0 {
                 continue;

@@ -167,6 +167,7 @@ pub(super) fn utf16_offsets(text: &str, part: std::ops::Range<usize>) -> (i64, i
     (bytes(part.start), end)
 }
 
+/// The last four columns are of our own: microseconds that the executions waited.
 const QUERY_STATS: &str = "
     sql_handle varbinary(64); statement_start_offset int; statement_end_offset int; plan_generation_num bigint; plan_handle varbinary(64);
     creation_time datetime?; last_execution_time datetime?; execution_count bigint;
@@ -190,7 +191,8 @@ const QUERY_STATS: &str = "
     total_spills bigint? = 0; last_spills bigint? = 0; min_spills bigint? = 0; max_spills bigint? = 0;
     total_num_physical_reads bigint? = 0; last_num_physical_reads bigint? = 0; min_num_physical_reads bigint? = 0; max_num_physical_reads bigint? = 0;
     total_page_server_reads bigint? = 0; last_page_server_reads bigint? = 0; min_page_server_reads bigint? = 0; max_page_server_reads bigint? = 0;
-    total_num_page_server_reads bigint? = 0; last_num_page_server_reads bigint? = 0; min_num_page_server_reads bigint? = 0; max_num_page_server_reads bigint? = 0";
+    total_num_page_server_reads bigint? = 0; last_num_page_server_reads bigint? = 0; min_num_page_server_reads bigint? = 0; max_num_page_server_reads bigint? = 0;
+    total_wait_time bigint; total_log_wait_time bigint; total_lock_wait_time bigint; total_io_wait_time bigint";
 
 fn query_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let clock = &source.instance()?.env().clock;
@@ -233,6 +235,14 @@ fn query_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 ("rows", figures.rows),
             ] {
                 set_figure(row, name, figure);
+            }
+            for (name, ns) in [
+                ("total_wait_time", figures.waits.all),
+                ("total_log_wait_time", figures.waits.log),
+                ("total_lock_wait_time", figures.waits.lock),
+                ("total_io_wait_time", figures.waits.io),
+            ] {
+                row.set(name, (ns / 1_000) as i64);
             }
         }
     }

@@ -63,6 +63,12 @@ impl Events {
         self.wanted.load(Ordering::Relaxed) & kind.bit() != 0
     }
 
+    /// Does any session want events of one of these kinds? By their bits.
+    #[inline]
+    pub fn wants_any(&self, bits: u32) -> bool {
+        self.wanted.load(Ordering::Relaxed) & bits != 0
+    }
+
     /// Tells an event to the sessions that want its kind.
     pub fn tell(&self, event: &Occurrence<'_>) {
         self.running()

@@ -137,6 +137,13 @@ impl RunningSession {
         }
     }
 
+    /// Counts events of a kind that found no room before any session was asked.
+    pub fn count_lost(&self, kind: EventKind, lost: u64) {
+        if matches!(self.wishes.get(kind as usize), Some(Some(_))) {
+            self.counts.dropped.fetch_add(lost, Ordering::Relaxed);
+        }
+    }
+
     fn drop_event(&self, bytes: u64) {
         self.counts.dropped.fetch_add(1, Ordering::Relaxed);
         self.counts

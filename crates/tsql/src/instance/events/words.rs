@@ -1,5 +1,7 @@
 //! What event sessions can name: events with their fields, actions, targets, and the product's that are not here.
 
+use daruma_base::{WAIT_KINDS, WaitKind};
+
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -9,6 +11,8 @@ pub enum EventKind {
     StatementCompleted,
     DeadlockReport,
     ErrorReported,
+    WaitCompleted,
+    WaitInfo,
 }
 
 impl EventKind {
@@ -22,6 +26,16 @@ impl EventKind {
         &EVENTS[self as usize]
     }
 }
+
+/// Bits of the kinds that tell how long something of a request took: its last commit must be over by then.
+pub const TIMED: u32 = EventKind::BatchCompleted.bit()
+    | EventKind::RpcCompleted.bit()
+    | EventKind::StatementCompleted.bit()
+    | WAITS;
+/// Bits of the kinds that are waits.
+pub const WAITS: u32 = EventKind::WaitCompleted.bit() | EventKind::WaitInfo.bit();
+/// Bits of the kinds that are told when a statement ends.
+pub const OF_STATEMENTS: u32 = EventKind::StatementCompleted.bit() | WAITS;
 
 /// An event as the views describe it.
 pub struct EventInfo {
@@ -98,6 +112,27 @@ const RESULT: Field = Field {
 pub const DESTINATIONS: &[(i64, &str)] = &[(2, "USER")];
 /// What kind of error it is.
 pub const CATEGORIES: &[(i64, &str)] = &[(2, "SERVER")];
+
+/// Whether a wait begins or ends.
+pub const OPCODES: &[(i64, &str)] = &[(0, "Begin"), (1, "End")];
+
+/// Kinds of waits with numbers of our own.
+pub const WAIT_TYPES: &[(i64, &str)] = &wait_types();
+
+const fn wait_types() -> [(i64, &'static str); WAIT_KINDS] {
+    let mut types = [(0, ""); WAIT_KINDS];
+    let mut at = 0;
+    while at < WAIT_KINDS {
+        types[at] = (at as i64, WaitKind::ALL[at].name());
+        at += 1;
+    }
+    types
+}
+
+const WAIT_TYPE: Field = Field {
+    name: "wait_type",
+    data_type: FieldType::Map("wait_types", WAIT_TYPES),
+};
 
 /// All events, by kind.
 pub const EVENTS: &[EventInfo] = &[
@@ -194,6 +229,32 @@ pub const EVENTS: &[EventInfo] = &[
         ],
         optional: None,
     },
+    EventInfo {
+        kind: EventKind::WaitCompleted,
+        name: "wait_completed",
+        description: "Occurs when a wait has completed.",
+        fields: &[
+            WAIT_TYPE,
+            number("duration", "uint64"),
+            number("signal_duration", "uint64"),
+        ],
+        optional: None,
+    },
+    EventInfo {
+        kind: EventKind::WaitInfo,
+        name: "wait_info",
+        description: "Occurs when there is a wait.",
+        fields: &[
+            WAIT_TYPE,
+            Field {
+                name: "opcode",
+                data_type: FieldType::Map("event_opcode", OPCODES),
+            },
+            number("duration", "uint64"),
+            number("signal_duration", "uint64"),
+        ],
+        optional: None,
+    },
 ];
 
 /// Events of the product that do not occur here.
@@ -213,8 +274,6 @@ pub const OTHER_EVENTS: &[&str] = &[
     "sql_batch_starting",
     "sql_statement_recompile",
     "sql_statement_starting",
-    "wait_completed",
-    "wait_info",
     "wait_info_external",
 ];
 

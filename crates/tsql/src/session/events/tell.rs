@@ -2,6 +2,7 @@
 
 use crate::error::SqlError;
 use crate::instance::Activity;
+use crate::instance::events::words::WAITS;
 use crate::instance::events::{EventKind, Fact, Occurrence};
 use crate::session::execution::Execution;
 use crate::session::fail::Step;
@@ -27,6 +28,8 @@ pub(crate) struct RequestWatch {
     kind: Cell<Option<EventKind>>,
     /// An error was sent to the client.
     pub failed: Cell<bool>,
+    /// Each wait of the thread is remembered.
+    traces_waits: Cell<bool>,
     /// The procedure that is called; only where somebody wants to know.
     object: RefCell<String>,
 }
@@ -60,6 +63,12 @@ impl SessionState {
     /// A request begins: its processor time counts from here when an event will tell it.
     pub(crate) fn begin_watch(&self) {
         self.watch.failed.set(false);
+        let traces = self.instance.events.wants_any(WAITS);
+        if traces || self.watch.traces_waits.get() {
+            let clock = &self.instance.env().clock;
+            daruma_base::trace_thread_waits(traces.then(|| clock.clone()));
+            self.watch.traces_waits.set(traces);
+        }
         if self.watched_request().is_some() {
             self.entry
                 .cpu_us
@@ -106,6 +115,31 @@ impl SessionState {
         self.tell(kind, &facts, now);
     }
 
+    /// The waits since this was last asked are events. Those of a request that began before anybody wanted them are not.
+    pub(crate) fn tell_waits(&self) {
+        if !self.watch.traces_waits.get() {
+            return;
+        }
+        let (waits, lost) = daruma_base::take_traced_waits();
+        for wait in waits {
+            let (kind, ms) = (wait.kind as i64, wait.ns / 1_000_000);
+            let [kind, ms, none] = [Fact::Number(kind), Fact::from(ms), Fact::Number(0)];
+            if self.instance.events.wants(EventKind::WaitInfo) {
+                let facts = [kind.clone(), Fact::Number(1), ms.clone(), none.clone()];
+                self.tell(EventKind::WaitInfo, &facts, wait.ended_utc);
+            }
+            if self.instance.events.wants(EventKind::WaitCompleted) {
+                self.tell(EventKind::WaitCompleted, &[kind, ms, none], wait.ended_utc);
+            }
+        }
+        if lost > 0 {
+            for session in self.instance.events.running().iter() {
+                session.count_lost(EventKind::WaitInfo, lost);
+                session.count_lost(EventKind::WaitCompleted, lost);
+            }
+        }
+    }
+
     fn tell(&self, kind: EventKind, facts: &[Fact<'_>], at_utc: i64) {
         self.instance.events.tell(&Occurrence {
             kind,
@@ -118,10 +152,18 @@ impl SessionState {
 }
 
 impl Execution<'_> {
-    /// Runs a statement, and tells its end when somebody wants to know. Those of modules are other events of the product's.
+    /// Runs a statement, and tells its end and its waits when somebody wants to know. Ends of those of modules are other events of
+    /// the product's.
     pub(crate) fn run_told(&self, statement: &Statement) -> Step<Flow> {
+        let result = self.run_watched(statement);
+        self.state.tell_waits();
+        result
+    }
+
+    fn run_watched(&self, statement: &Statement) -> Step<Flow> {
+        let is_wanted = self.instance().events.wants(EventKind::StatementCompleted);
         let is_of_batch = self.top(|f| matches!(f.kind, FrameKind::Batch | FrameKind::Dynamic));
-        if !is_of_batch || self.in_function() {
+        if !is_wanted || !is_of_batch || self.in_function() {
             return self.run_plain(statement).map(|()| Flow::Next);
         }
         let s = self.state;
