@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packages from the outside: run.sh [container|debian ...]; without arguments all.
+# Packages from the outside: run.sh [program|container|debian ...]; without arguments all.
 #
 # Takes the program of `cargo xtask dist` where there is one that is newer than the release build, and the release build otherwise
 # (PACKAGES_BIN names another). Needs root, for namespaces and chroot. Installs what is missing with apt.
@@ -41,7 +41,7 @@ fi
 objcopy --strip-debug "$binary" "$stripped/daruma" || exit 1
 
 tests=("$@")
-[ ${#tests[@]} -gt 0 ] || tests=(container debian)
+[ ${#tests[@]} -gt 0 ] || tests=(program container debian)
 # Any build may be tested; what is handed on is made of `cargo xtask dist` alone.
 export DARUMA_UNRELEASED=1
 failed=()

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# The program alone, as the archive has it: program.sh BINARY
+#
+# A root file system with the program, what the linker gave it, and an empty folder for data; no time zones, no certificates, no
+# /etc, no /tmp, no shell. It serves as a user without rights, answers its own shell, is killed, and stands up again.
+set -euo pipefail
+
+binary="$1"
+work=$(mktemp -d)
+root="$work/root"
+server=
+cleanup() {
+    [ -z "$server" ] || kill -KILL "$server" 2> /dev/null || true
+    [ -z "$server" ] || wait "$server" 2> /dev/null || true
+    rm -rf "$work"
+}
+trap cleanup EXIT
+fail() { echo "program: $*" >&2; [ ! -f "$work/log" ] || tail -20 "$work/log" >&2; exit 1; }
+password='Nothing-else-1'
+user=10001
+
+started=$(date +%s%N)
+mkdir -p "$root/data"
+install -m 0755 "$binary" "$root/daruma"
+if ldd "$binary" 2> /dev/null | grep -q '/ld-'; then
+    for library in $(ldd "$binary" | grep -o '/[^ ]*'); do install -D "$library" "$root$library"; done
+fi
+chown "$user:$user" "$root/data"
+within=(env -i MSSQL_SA_PASSWORD="$password" SQLCMDPASSWORD="$password" "$(command -v chroot)" --userspec="$user:$user" --groups= "$root")
+
+serve() {
+    : > "$work/log"
+    "${within[@]}" /daruma serve --data /data --listen 127.0.0.1:0 --memory 128M 2> "$work/log" &
+    server=$!
+    address=
+    for _ in $(seq 1200); do
+        address=$(sed -n 's/^ready \([^ ]*\):\([0-9]*\) .*/\1,\2/p' "$work/log")
+        [ -z "$address" ] || return 0
+        kill -0 "$server" 2> /dev/null || fail "the server ended"
+        sleep 0.05
+    done
+    fail "the server is not ready"
+}
+ask() { "${within[@]}" /daruma sql -C -b -h -1 -W -S "$address" -U sa -Q "SET NOCOUNT ON; $1"; }
+
+serve
+version=$(ask 'select @@version') || fail "no answer: $version"
+[[ $version == *Daruma* || $version == *SQL*Server* ]] || fail "@@version is '$version'"
+echo "from the unpacked program to 'select @@version': $((($(date +%s%N) - started) / 1000000)) ms"
+ask "create database shop; exec ('create table shop.dbo.t (a int); insert shop.dbo.t values (1), (2)')" || fail "no database"
+kill -KILL "$server"
+wait "$server" 2> /dev/null || true
+server=
+serve
+[ "$(ask 'select count(*) from shop.dbo.t')" = 2 ] || fail "rows are lost by a kill"
+kill -TERM "$server"
+wait "$server" || fail "the server ended with $?"
+server=
+echo "program: passed; it has $(du -m "$binary" | cut -f1) MB"
