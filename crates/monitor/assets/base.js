@@ -100,7 +100,7 @@ export function decode(buffer) {
 export function table(caption, columns, rows, { sort = 0, down = true, cards = true, row = null } = {}) {
   const body = el("tbody");
   let by = sort, falling = down;
-  const heads = columns.map((column, at) => el("th", { class: column.left ? "l" : null, scope: "col" },
+  const heads = columns.map((column, at) => el("th", { class: column.left || column.text ? "l" : null, scope: "col" },
     el("button", { type: "button", onclick: () => { falling = by === at ? !falling : !column.left; by = at; fill(); } }, column.name)));
   function fill() {
     heads.forEach((head, at) => { if (at === by) head.setAttribute("aria-sort", falling ? "descending" : "ascending"); else head.removeAttribute("aria-sort"); });

@@ -8,8 +8,8 @@ use daruma_monitor::figures::index;
 use daruma_monitor::page::session::{Role, role_of};
 use daruma_monitor::repository::levels::LEVELS;
 use daruma_monitor::repository::{Repository, read, store};
-use daruma_monitor::sampler::difference::Tick;
-use daruma_monitor::sampler::live::Sample;
+use daruma_monitor::sampler::difference::{LATE, Tick};
+use daruma_monitor::sampler::live::{Sample, State};
 use serde_json::Value;
 use std::io::Read;
 use std::net::TcpStream;
@@ -305,6 +305,12 @@ fn a_blocked_session_appears_with_its_head_and_goes_and_no_literal_is_kept() {
             "SELECT COUNT(*) FROM DarumaMonitor.dbo.statement WHERE lock_wait_ms > 1000 AND kind = N'request'",
         ) == 1
     });
+    eventually("the same by its statement, with what it waited for", || {
+        count(
+            &mut client,
+            "SELECT COUNT(*) FROM DarumaMonitor.dbo.statement WHERE lock_wait_ms > 1000 AND kind = N'statement'",
+        ) == 1
+    });
     assert!(
         count(
             &mut client,
@@ -318,6 +324,88 @@ fn a_blocked_session_appears_with_its_head_and_goes_and_no_literal_is_kept() {
         ),
         0
     );
+    watching.stop();
+    program.stop().expect("stops");
+}
+
+#[test]
+fn a_deadlock_is_an_event_with_both_statements() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let program = server(dir.path());
+    let watching = monitor(&program);
+    let mut page = Page::of(&watching);
+    page.sign_in();
+    let mut first = common::client(&program);
+    first
+        .execute("CREATE TABLE d (a int NOT NULL PRIMARY KEY, b varchar(60)); INSERT d VALUES (1, 'x'), (2, 'x')")
+        .expect("creates");
+    eventually("the first tick", || {
+        let live = page.json("/api/live?server=1");
+        live["ticks"].as_array().is_some_and(|t| !t.is_empty())
+    });
+    let mut second = common::client(&program);
+    first
+        .execute("BEGIN TRAN; UPDATE d SET b = 'planted-secret-1' WHERE a = 1")
+        .expect("locks");
+    second
+        .execute(
+            "SET DEADLOCK_PRIORITY LOW; BEGIN TRAN; UPDATE d SET b = 'planted-secret-2' WHERE a = 2",
+        )
+        .expect("locks");
+    let waiting = std::thread::spawn(move || {
+        first.execute("UPDATE d SET b = 'planted-secret-3' WHERE a = 2; COMMIT")
+    });
+    let told = second.execute("DELETE d WHERE a = 1");
+    assert!(told.is_err_and(|e| e.to_string().contains("1205")));
+    waiting.join().expect("ends").expect("goes on");
+    let mut words = String::new();
+    eventually("the deadlock as an event", || {
+        let now = daruma_monitor::sql::now() + 60_000;
+        let path = format!("/api/events?server=1&from={}&to={now}", now - 600_000);
+        let events = page.json(&path);
+        let events = events.as_array().cloned().unwrap_or_default();
+        let deadlock = events.iter().find(|e| e["kind"] == "deadlock");
+        words = deadlock.map_or(String::new(), |e| e["words"].to_string());
+        !words.is_empty()
+    });
+    assert!(
+        words.contains("UPDATE d SET b = ? WHERE a = ?")
+            && words.contains("Victim, session")
+            && words.contains("DELETE d WHERE a = ?")
+            && !words.contains("secret"),
+        "{words}"
+    );
+    watching.stop();
+    program.stop().expect("stops");
+}
+
+#[test]
+fn a_slow_server_is_late_and_its_ticks_are_as_long_as_they_took() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let program = server(dir.path());
+    let proxy = common::Proxy::before(program.address());
+    let options = daruma_monitor::MonitorOptions {
+        servers: vec![daruma_client::client::Options {
+            port: proxy.port,
+            ..common::options(&program)
+        }],
+        ..daruma_monitor::MonitorOptions::new(common::options(&program))
+    };
+    let watching = daruma_monitor::Monitor::start(&options).expect("the monitor starts");
+    let server = watching.shared().servers[0].clone();
+    eventually("a tick", || server.live().tick().is_some());
+    proxy.slow(Duration::from_millis(1_500));
+    eventually("late", || {
+        let live = server.live();
+        let late = live.ticks.iter().rev().take(3);
+        live.state() == State::Late
+            && late
+                .filter(|t| t.flags & LATE != 0 && t.dt_ms >= 1_400)
+                .count()
+                == 3
+    });
+    proxy.slow(Duration::ZERO);
+    eventually("up again", || server.live().state() == State::Up);
     watching.stop();
     program.stop().expect("stops");
 }

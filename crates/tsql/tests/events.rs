@@ -94,6 +94,10 @@ fn system_health_has_the_graph_of_a_deadlock() {
         assert!(held.contains(part), "{part} in {held}");
     }
     assert_eq!(held.matches("<process id=").count(), 2, "{held}");
+    assert_eq!(
+        third.run("SELECT cntr_value FROM sys.dm_os_performance_counters WHERE counter_name = 'Number of Deadlocks/sec' AND instance_name = '_Total'"),
+        "cntr_value\n1\n(1 row affected)\n"
+    );
     assert_eq!(held.matches("<event ").count(), 1, "{held}");
     let written = third.run(
         "SELECT object_name FROM sys.fn_xe_file_target_read_file(N'system_health*.xel', NULL, NULL, NULL)",

@@ -472,3 +472,70 @@ fn wait_classes(
     )?;
     family(encoder, "wait_tasks", "Waits, by class", None, true, &tasks)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Names that `/metrics` can have, as the text format writes them.
+    fn names() -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        let mut add = |name: &str, unit: Option<&Unit>, is_counter: bool| {
+            let unit = unit.map_or(String::new(), |unit| format!("_{}", unit.as_str()));
+            let total = if is_counter { "_total" } else { "" };
+            names.insert(format!("daruma_{name}{unit}{total}"));
+        };
+        for (figure, name, _, unit, _) in &COUNTERS {
+            assert!(index(figure).is_some(), "{figure}");
+            add(name, unit.as_ref(), true);
+        }
+        for (figure, name, _, unit, _) in &GAUGES {
+            assert!(index(figure).is_some(), "{figure}");
+            add(name, unit.as_ref(), false);
+        }
+        let seconds = Some(&Unit::Seconds);
+        add("wait", seconds, true);
+        add("wait_tasks", None, true);
+        add("late_samples", None, true);
+        add("start_time", seconds, false);
+        add("last_sample_timestamp", seconds, false);
+        for name in [
+            "up",
+            "build_info",
+            "repository_up",
+            "repository_waiting_samples",
+        ] {
+            add(name, None, false);
+        }
+        names
+    }
+
+    #[test]
+    fn rules_and_dashboard_ask_for_what_is_there() {
+        let known = names();
+        let rules = include_str!("../../../../docs/monitor-alerts.yml");
+        let dashboard = include_str!("../../../../docs/monitor-grafana.json");
+        let read: serde_json::Value = serde_json::from_str(dashboard).expect("JSON");
+        assert!(read["id"].is_null(), "an import must not replace another");
+        for text in [rules, dashboard] {
+            let mut asked = 0;
+            for (at, _) in text.match_indices("daruma_") {
+                let rest = &text[at..];
+                let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
+                let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+                let name = &rest[..end];
+                assert!(known.contains(name), "{name}");
+                asked += 1;
+            }
+            assert!(asked > 10, "{asked}");
+        }
+        let alerts = rules.matches("- alert: ").count();
+        let tested = include_str!("../../../../docs/monitor-alerts-test.yml");
+        let fired: BTreeSet<&str> = tested
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("- alertname: "))
+            .collect();
+        assert_eq!(alerts, fired.len(), "each rule is tested");
+    }
+}

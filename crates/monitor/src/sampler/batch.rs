@@ -140,9 +140,15 @@ pub const PARTS: [Part; 16] = [
         pace: Pace::TenSeconds,
         text: "SELECT 'statement', sql_handle, statement_start_offset, statement_end_offset, execution_count, \
                total_worker_time, total_elapsed_time, total_logical_reads, total_logical_writes, total_rows, \
-               DATEDIFF_BIG(millisecond, '1970-01-01', last_execution_time), last_elapsed_time FROM sys.dm_exec_query_stats \
+               DATEDIFF_BIG(millisecond, '1970-01-01', last_execution_time), last_elapsed_time, total_wait_time, \
+               total_log_wait_time, total_lock_wait_time, total_io_wait_time FROM sys.dm_exec_query_stats \
                WHERE total_elapsed_time >= 100000;",
-        or: None,
+        or: Some(
+            "SELECT 'statement', sql_handle, statement_start_offset, statement_end_offset, execution_count, \
+             total_worker_time, total_elapsed_time, total_logical_reads, total_logical_writes, total_rows, \
+             DATEDIFF_BIG(millisecond, '1970-01-01', last_execution_time), last_elapsed_time FROM sys.dm_exec_query_stats \
+             WHERE total_elapsed_time >= 100000;",
+        ),
     },
     ten_seconds(
         "configuration",

@@ -5,6 +5,7 @@
 //! | [`batch`] | the parts that are asked |
 //! | [`reading`] | an answer as totals and values |
 //! | [`difference`] | two readings to a tick |
+//! | `deadlock` | who was on the cycle, from the server's own event session |
 //! | [`live`] | what is known right now, and what waits to be stored |
 //! | `texts` | statement texts, fetched once each, with their literals masked |
 //!
@@ -17,6 +18,7 @@
 //! 2. The reading before stays when the connection breaks: totals over a hole are right.
 
 pub mod batch;
+mod deadlock;
 pub mod difference;
 pub mod live;
 pub mod reading;
@@ -26,6 +28,7 @@ mod texts;
 
 use batch::{PARTS, SETTINGS};
 use daruma_client::client::{Client, ClientError, Options};
+use deadlock::Deadlocks;
 use difference::{Event, LATE, Tick};
 use live::{Outbox, Sample, Server, State, TICKS_KEPT};
 use reading::{Completed, Reading, Request, Statement, StatementKey};
@@ -84,10 +87,13 @@ pub fn watch(
         number: 0,
         completed: -1,
         has_ring: false,
+        has_statements: false,
         seen: HashMap::new(),
         statements: None,
         databases: None,
         configuration: None,
+        deadlocks: Deadlocks::default(),
+        noticed: Vec::new(),
         cpu_before: thread_cpu_ms(),
     };
     let options = Options {
@@ -139,11 +145,16 @@ struct Sampler<'a> {
     /// Last sequence number of the server's ring of completed requests.
     completed: i64,
     has_ring: bool,
+    /// Does the server say what its statements cost?
+    has_statements: bool,
     /// Requests that ran at the last tick, for servers without a ring.
     seen: HashMap<(i64, i64), Request>,
     statements: Option<BTreeMap<StatementKey, Statement>>,
     databases: Option<Vec<reading::Database>>,
     configuration: Option<BTreeMap<String, String>>,
+    deadlocks: Deadlocks,
+    /// Events that the next sample takes along.
+    noticed: Vec<Event>,
     cpu_before: f64,
 }
 
@@ -228,6 +239,9 @@ impl Sampler<'_> {
         }
         let ring = PARTS.iter().position(|part| part.name == "completed");
         self.has_ring = ring.is_some_and(|at| found.get(at).copied().flatten().is_some());
+        let statements = PARTS.iter().position(|part| part.name == "statement");
+        self.has_statements =
+            statements.is_some_and(|at| found.get(at).copied().flatten().is_some());
         missing.retain(|(name, _)| {
             let at = PARTS.iter().position(|part| part.name == *name);
             at.and_then(|at| found.get(at)).is_none_or(Option::is_none)
@@ -260,8 +274,13 @@ impl Sampler<'_> {
             .gauges
             .set("answer_ms", answered.as_secs_f64() * 1e3);
         reading.complete();
+        if slow_due && self.has_statements {
+            // None that took long is an answer too: what comes later is new.
+            reading.statements.get_or_insert_default();
+        }
         self.carry_slow(&mut reading);
         self.fetch_texts(client, &mut reading)?;
+        self.fetch_deadlocks(client, &reading)?;
         self.take(reading, answered);
         Ok(())
     }
@@ -327,6 +346,39 @@ impl Sampler<'_> {
         self.fetch_statement_texts(client, reading)
     }
 
+    /// Graphs of deadlocks that were counted.
+    fn fetch_deadlocks(
+        &mut self,
+        client: &mut Client,
+        reading: &Reading,
+    ) -> Result<(), ClientError> {
+        let counted = |reading: &Reading| reading.total_of("deadlocks");
+        let before = self.before.as_ref();
+        let grown = match (before.and_then(counted), counted(reading)) {
+            (Some(before), Some(now)) => now.saturating_sub(before),
+            _ => 0,
+        };
+        self.deadlocks.counted(grown, reading.utc);
+        if !self.deadlocks.are_due(reading.utc) {
+            return Ok(());
+        }
+        match self.rows(client, deadlock::RING) {
+            Ok(rows) => {
+                for row in &rows {
+                    let ring = row::Row::of(row).text();
+                    self.noticed
+                        .append(&mut self.deadlocks.read(&ring, &self.texts));
+                }
+                Ok(())
+            }
+            Err(ClientError::Server { .. }) => {
+                self.deadlocks.give_up();
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Statements of the plan cache that ran since the last look become completed rows, with their texts.
     fn fetch_statement_texts(
         &mut self,
@@ -376,7 +428,8 @@ impl Sampler<'_> {
     }
 
     fn take(&mut self, mut reading: Reading, answered: Duration) {
-        let mut events = self.changes(&mut reading);
+        let mut events = std::mem::take(&mut self.noticed);
+        events.append(&mut self.changes(&mut reading));
         let mut completed = std::mem::take(&mut reading.completed);
         completed.retain(|done| done.application != APPLICATION);
         if let Some(last) = completed.iter().map(|done| done.sequence).max() {
@@ -658,6 +711,10 @@ fn statement_delta(before: Option<&Statement>, now: &Statement) -> Option<Comple
         reads: (now.reads - before.reads).max(0),
         writes: (now.writes - before.writes).max(0),
         rows: (now.rows - before.rows).max(0),
+        wait_ms: (now.wait_us - before.wait_us).max(0) / 1_000,
+        log_wait_ms: (now.log_wait_us - before.log_wait_us).max(0) / 1_000,
+        lock_wait_ms: (now.lock_wait_us - before.lock_wait_us).max(0) / 1_000,
+        io_wait_ms: (now.io_wait_us - before.io_wait_us).max(0) / 1_000,
         executions,
         ..Completed::default()
     })

@@ -83,6 +83,11 @@ pub struct Statement {
     pub rows: i64,
     pub last_started: i64,
     pub last_elapsed_us: i64,
+    /// 0 where the server does not say what statements wait for.
+    pub wait_us: i64,
+    pub log_wait_us: i64,
+    pub lock_wait_us: i64,
+    pub io_wait_us: i64,
 }
 
 /// Names a statement: handle of its text, first and last byte in it.
@@ -295,7 +300,7 @@ impl Reading {
         let figures = [next(), next(), next(), next(), next(), next()];
         if is_log {
             // Where the server has no counter of it, the stall of the log files is the time of its flushes.
-            if self.totals_of("log_flush_ms").is_none() {
+            if self.total_of("log_flush_ms").is_none() {
                 self.total("log_flush_ms", figures[5]);
             }
             return;
@@ -313,7 +318,8 @@ impl Reading {
         }
     }
 
-    fn totals_of(&self, figure: &str) -> Option<i64> {
+    /// The running total of a figure, as it was read.
+    pub fn total_of(&self, figure: &str) -> Option<i64> {
         *self.totals.get(figures::index(figure)?)?
     }
 
@@ -421,7 +427,12 @@ impl Reading {
         };
         let last = row.integer();
         statement.last_started = self.utc_of(last);
-        statement.last_elapsed_us = row.integer().unwrap_or(0);
+        let mut next = || row.integer().unwrap_or(0);
+        statement.last_elapsed_us = next();
+        statement.wait_us = next();
+        statement.log_wait_us = next();
+        statement.lock_wait_us = next();
+        statement.io_wait_us = next();
         let known = self.statements.get_or_insert_default();
         if known.len() < ROWS_MAX {
             known.insert(key, statement);

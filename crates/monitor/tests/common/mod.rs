@@ -10,8 +10,10 @@ use daruma_server::{EncryptionPolicy, LogCompression};
 use daruma_tds::login::Secret;
 use serde_json::Value;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The password of `sa`.
@@ -187,4 +189,65 @@ impl Page {
             body: body.to_string(),
         }
     }
+}
+
+/// Stands before a server and keeps its answers back.
+pub struct Proxy {
+    pub port: u16,
+    state: Arc<Held>,
+}
+
+#[derive(Default)]
+struct Held {
+    ms: AtomicU64,
+    /// A question was sent whose answer has not begun.
+    asked: AtomicBool,
+}
+
+impl Proxy {
+    /// On a free port; it ends with the test.
+    pub fn before(server: SocketAddr) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
+        let port = listener.local_addr().expect("an address").port();
+        let state = Arc::new(Held::default());
+        let held = state.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let Ok(server) = TcpStream::connect(server) else {
+                    return;
+                };
+                let [question, answer] = [&client, &server].map(|s| s.try_clone().expect("a copy"));
+                let (up, down) = (held.clone(), held.clone());
+                std::thread::spawn(move || {
+                    pass(question, server, || up.asked.store(true, Ordering::SeqCst));
+                });
+                std::thread::spawn(move || {
+                    pass(answer, client, || {
+                        if down.asked.swap(false, Ordering::SeqCst) {
+                            let ms = down.ms.load(Ordering::SeqCst);
+                            std::thread::sleep(Duration::from_millis(ms));
+                        }
+                    });
+                });
+            }
+        });
+        Proxy { port, state }
+    }
+
+    /// Each answer is kept back for so long from now on.
+    pub fn slow(&self, time: Duration) {
+        let ms = u64::try_from(time.as_millis()).expect("not for ever");
+        self.state.ms.store(ms, Ordering::SeqCst);
+    }
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, mut before: impl FnMut()) {
+    let mut bytes = vec![0; 256 << 10];
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        before();
+        if to.write_all(&bytes[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
 }

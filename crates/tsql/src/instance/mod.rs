@@ -159,6 +159,8 @@ pub struct Instance {
     pub completed: completed::CompletedRequests,
     /// Batches and calls since the start.
     pub(crate) requests: AtomicU64,
+    /// Deadlocks since the start.
+    pub(crate) deadlocks: AtomicU64,
     /// Trace flags that are on for the whole server; sessions have their own beside them.
     pub trace_flags: Mutex<Vec<i32>>,
 }

@@ -90,6 +90,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
         processor_ms: std::sync::OnceLock::new(),
         completed: Default::default(),
         requests: AtomicU64::new(0),
+        deadlocks: AtomicU64::new(0),
         trace_flags: Mutex::default(),
     }))
 }

@@ -71,6 +71,16 @@ fn counters(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     );
     databases(instance, &mut out);
     locks(instance, &mut out);
+    let deadlocks = instance
+        .deadlocks
+        .load(std::sync::atomic::Ordering::Relaxed);
+    out.add(
+        "Locks",
+        "Number of Deadlocks/sec",
+        "_Total",
+        deadlocks,
+        PER_SECOND,
+    );
     Ok(())
 }
 

@@ -13,12 +13,13 @@ use daruma_catalog::ObjectKind;
 use daruma_storage::{Deadlock, DeadlockOwner, LockDescription, LockInfo, LockResource, TreeId};
 use std::fmt::Write;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Longest text of a session in a graph, in bytes.
 const TEXT_BYTES_MAX: usize = 8 * 1024;
 
 impl Instance {
-    /// Makes events of deadlocks.
+    /// Counts deadlocks, and makes events of them.
     pub(crate) fn watch_deadlocks(self: &Arc<Self>) {
         let me = Arc::downgrade(self);
         self.engine.watch_deadlocks(Box::new(move |deadlock| {
@@ -29,6 +30,7 @@ impl Instance {
     }
 
     fn tell_deadlock(&self, deadlock: &Deadlock) {
+        self.deadlocks.fetch_add(1, Ordering::Relaxed);
         if !self.events.wants(EventKind::DeadlockReport) {
             return;
         }
