@@ -120,7 +120,7 @@ fn over_two_databases(stride: u64) -> ExitCode {
 }
 
 /// Seeds of the histories in which restored copies stand beside their origins.
-const COPIES_SEEDS: u64 = 400;
+const COPIES_SEEDS: u64 = 60;
 
 fn beside_copies(stride: u64) -> ExitCode {
     let mut all = Copies::default();

@@ -4,11 +4,9 @@ use daruma_server::LogCompression;
 use daruma_server::hadr::Availability;
 use daruma_server::password::Argon2Hasher;
 use daruma_sim::SimDisk;
-use daruma_tsql::error::{Result, SqlError};
 use daruma_tsql::instance::{Instance, InstanceOptions, LoginInfo};
 use daruma_tsql::session::Session;
-use daruma_tsql::sink::{Done, EnvChange, OutputColumn, Sink};
-use daruma_value::Value;
+use daruma_tsql::sink::Discard;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,47 +14,6 @@ use std::time::{Duration, Instant};
 /// What is waited for comes long before.
 const LONG: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(5);
-
-/// Rows and errors of a batch.
-#[derive(Default)]
-struct Seen {
-    rows: usize,
-    errors: Vec<String>,
-}
-
-impl Sink for Seen {
-    fn columns(&mut self, _: &[OutputColumn]) -> Result<()> {
-        Ok(())
-    }
-    fn row(&mut self, _: &[Value]) -> Result<()> {
-        self.rows += 1;
-        Ok(())
-    }
-    fn done(&mut self, _: Done) -> Result<()> {
-        Ok(())
-    }
-    fn message(&mut self, message: &SqlError) -> Result<()> {
-        if message.class > 10 {
-            self.errors.push(message.to_string());
-        }
-        Ok(())
-    }
-    fn env_change(&mut self, _: EnvChange) -> Result<()> {
-        Ok(())
-    }
-    fn return_status(&mut self, _: i32) -> Result<()> {
-        Ok(())
-    }
-    fn return_value(&mut self, _: u16, _: &str, _: &OutputColumn, _: &Value) -> Result<()> {
-        Ok(())
-    }
-    fn function_value(&mut self, _: &OutputColumn, _: &Value) -> Result<()> {
-        Ok(())
-    }
-    fn flush(&mut self) -> Result<()> {
-        Ok(())
-    }
-}
 
 struct Server {
     disk: Arc<SimDisk>,
@@ -84,13 +41,13 @@ impl Server {
         }
     }
 
-    fn run(&self, text: &str) -> Seen {
+    fn run(&self, text: &str) -> Discard {
         let login = LoginInfo {
             login: "sa".into(),
             ansi_defaults: true,
             ..LoginInfo::default()
         };
-        let mut seen = Seen::default();
+        let mut seen = Discard::default();
         let mut session = Session::new(&self.instance, login).expect("logs in");
         session.execute_batch(text, &mut seen);
         session.close();
@@ -98,8 +55,8 @@ impl Server {
     }
 
     fn done(&self, text: &str) {
-        let errors = self.run(text).errors;
-        assert!(errors.is_empty(), "{text}: {errors:?}");
+        let error = self.run(text).first_error;
+        assert!(error.is_none(), "{text}: {error:?}");
     }
 
     /// Runs it until it gives a row.
@@ -107,14 +64,14 @@ impl Server {
         let until = Instant::now() + LONG;
         loop {
             let seen = self.run(text);
-            if seen.rows > 0 && seen.errors.is_empty() {
+            if seen.rows > 0 && seen.first_error.is_none() {
                 return;
             }
             assert!(
                 Instant::now() < until,
                 "{told}: {text} gives {} rows and {:?}",
                 seen.rows,
-                seen.errors
+                seen.first_error
             );
             std::thread::sleep(POLL);
         }
@@ -182,4 +139,37 @@ fn a_database_that_is_added_works_whenever_that_is_cut_short() {
 #[test]
 fn a_database_of_a_group_that_is_dropped_works_whenever_that_is_cut_short() {
     cut_short("FOR DATABASE d", "DROP AVAILABILITY GROUP g");
+}
+
+/// Halves of a kilobyte of log that are in use.
+fn log_in_use(server: &Server, told: &str) -> u64 {
+    let text = "USE d; SELECT value FROM GENERATE_SERIES(1, (SELECT CAST(used_log_space_in_bytes / 512 AS int) FROM sys.dm_db_log_space_usage))";
+    server.wait_for_row(text, told);
+    server.run(text).rows
+}
+
+/// A primary begins an epoch of its log at each start: no more than some sectors, and a backup of the log gives them back.
+#[test]
+fn a_primary_takes_little_log_for_each_start() {
+    const STARTS: u64 = 12;
+    const SECTORS_MAX: u64 = 64;
+    let mut server = server("FOR DATABASE d");
+    server.done("BACKUP DATABASE d TO DISK = '/d.bak'");
+    server.done("BACKUP LOG d TO DISK = '/d0.trn'");
+    let mut used = vec![log_in_use(&server, "before")];
+    for start in 0..STARTS {
+        server.availability.stop();
+        let disk = server.disk.clone();
+        drop(server);
+        disk.restart();
+        server = Server::start(disk, 2 + start);
+        server.wait_for_row(READ, "started again");
+        used.push(log_in_use(&server, "started again"));
+    }
+    let grown = used.windows(2).map(|two| two[1].saturating_sub(two[0]));
+    assert!(grown.max() <= Some(SECTORS_MAX), "{used:?}");
+    server.done("BACKUP LOG d TO DISK = '/d1.trn'");
+    let left = log_in_use(&server, "backed up");
+    assert!(left <= used[0] + 2 * SECTORS_MAX, "{left}, {used:?}");
+    server.availability.stop();
 }

@@ -291,6 +291,20 @@ fn closing_does_not_wait_for_participants_that_stand_still() {
     assert!(dump(&db, tree).contains_key(1_u32.to_be_bytes().as_slice()));
 }
 
+/// Nobody may be left who could have it.
+#[test]
+fn closing_adds_nothing_that_participants_would_have_to_have() {
+    let world = world(14, Settings::default());
+    let told = world.commit_late(1);
+    world.raise_to_all();
+    told.recv().expect("told").expect("commits");
+    let before = world.here();
+    world.db.close().expect("closes");
+    assert_eq!(world.here(), before);
+    let (db, tree) = world.crash();
+    assert!(dump(&db, tree).contains_key(1_u32.to_be_bytes().as_slice()));
+}
+
 /// A pool that is full of pages which may not be written says so; it does not wait under a latch for a participant.
 #[test]
 fn a_small_pool_is_refused_and_goes_on_when_the_quorum_moves() {

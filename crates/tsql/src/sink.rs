@@ -83,3 +83,44 @@ pub trait Sink {
     /// late commits (`Session::set_late_commits`).
     fn hold_back(&mut self) {}
 }
+
+/// Of a batch whose results nobody reads: whether rows came, and the first error.
+#[derive(Debug, Default)]
+pub struct Discard {
+    pub rows: u64,
+    pub first_error: Option<SqlError>,
+}
+
+impl Sink for Discard {
+    fn columns(&mut self, _: &[OutputColumn]) -> Result<()> {
+        Ok(())
+    }
+    fn row(&mut self, _: &[Value]) -> Result<()> {
+        self.rows += 1;
+        Ok(())
+    }
+    fn done(&mut self, _: Done) -> Result<()> {
+        Ok(())
+    }
+    fn message(&mut self, message: &SqlError) -> Result<()> {
+        if message.class > 10 {
+            self.first_error.get_or_insert_with(|| message.clone());
+        }
+        Ok(())
+    }
+    fn env_change(&mut self, _: EnvChange) -> Result<()> {
+        Ok(())
+    }
+    fn return_status(&mut self, _: i32) -> Result<()> {
+        Ok(())
+    }
+    fn return_value(&mut self, _: u16, _: &str, _: &OutputColumn, _: &Value) -> Result<()> {
+        Ok(())
+    }
+    fn function_value(&mut self, _: &OutputColumn, _: &Value) -> Result<()> {
+        Ok(())
+    }
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+}

@@ -586,3 +586,20 @@ fn only_nodes_of_the_cluster_are_replicas() {
     alfa.wait_for(OWN_ROLE, "PRIMARY");
     alfa.sql("INSERT d.dbo.t VALUES (1, 'one')");
 }
+
+/// Nobody is left who could have what its stop writes.
+#[test]
+fn an_owner_that_is_alone_stops_in_order_and_leads_again() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let mut servers = group(root.path(), "AUTOMATIC");
+    for name in ["BRAVO", "CHARLIE"] {
+        servers[0].sql(&format!(
+            "ALTER AVAILABILITY GROUP g REMOVE REPLICA ON '{name}'"
+        ));
+    }
+    servers[0].sql("INSERT d.dbo.t VALUES (1, 'alone')");
+    servers[0].stop();
+    servers[0].run();
+    servers[0].wait_for(OWN_ROLE, "PRIMARY");
+    servers[0].wait_for(COUNT, "1");
+}

@@ -1,13 +1,12 @@
 //! Servers as processes, and the statements that make a group of them.
 
 use daruma_client::client::{Client, ClientError, EncryptionWish, Options};
+use daruma_lab::server::free_port;
 use daruma_tds::login::Secret;
 use daruma_value::Value;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 pub const DARUMA: &str = env!("CARGO_BIN_EXE_daruma");
@@ -32,21 +31,6 @@ pub struct Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
-    }
-}
-
-/// A port that nobody listens on, below those that the system gives to connections: one of theirs could be taken by one before it is used.
-fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    const FIRST: u16 = 12_000;
-    const COUNT: u16 = 16_000;
-    let start = std::process::id() as u16;
-    loop {
-        let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = FIRST + start.wrapping_mul(61).wrapping_add(next) % COUNT;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
     }
 }
 

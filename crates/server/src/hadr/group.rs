@@ -91,6 +91,8 @@ pub(super) struct Group {
     pub warrant: Option<Arc<Warrant>>,
     /// The lease has run out.
     pub is_paused: AtomicBool,
+    /// The thread has been told to hand over, and has not done so yet.
+    pub is_handing_over: AtomicBool,
     /// What was tried by order of the cluster.
     pub tries: Mutex<Tries>,
     pub health: Mutex<Health>,
@@ -161,6 +163,7 @@ impl Group {
             repairs: Repairs::default(),
             warrant,
             is_paused: AtomicBool::new(false),
+            is_handing_over: AtomicBool::new(false),
             tries: Mutex::default(),
             health: Mutex::default(),
             ticks: AtomicU64::default(),

@@ -9,7 +9,7 @@
 //! | forced | the cluster names whoever was told, whatever it lacks |
 
 use super::failover::not_online;
-use super::group::Group;
+use super::group::{Group, Task};
 use super::owner::{WATCH, cluster_error};
 use super::part::PartState;
 use super::warrant::{Ownership, Warrant};
@@ -19,6 +19,8 @@ use daruma_group::replica::Authority;
 use daruma_tsql::error::Result;
 use daruma_tsql::messages;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// A word to the cluster that is under way is waited for so long.
@@ -86,16 +88,29 @@ impl Group {
         }
     }
 
-    /// The server is about to stop, or too ill to lead: somebody else does, if anybody may. Without a lease nobody would hear of it.
-    /// `true`: the cluster has agreed.
-    pub(super) fn hand_over_to_anybody(self: &Arc<Self>) -> bool {
+    /// The server is about to stop: somebody else leads, if anybody may. Without a lease nobody would hear of it.
+    pub(super) fn hand_over_to_anybody(self: &Arc<Self>) {
         let Some(warrant) = self.warrant.as_ref().filter(|w| Authority::stands(&***w)) else {
-            return false;
+            return;
         };
-        match (warrant.leads(), successor(warrant)) {
-            (Some(epoch), Some(to)) => self.release(warrant, epoch, to),
-            _ => false,
+        if let (Some(epoch), Some(to)) = (warrant.leads(), successor(warrant)) {
+            self.release(warrant, epoch, to);
         }
+    }
+
+    /// Has the thread hand over, and tells when it has. `None`: it has been told before, and has not come to that yet.
+    pub(super) fn begin_hand_over(&self) -> Option<Receiver<()>> {
+        if self.is_handing_over.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        let (done, told) = channel();
+        self.tell(Task::Do(Box::new(move |group| {
+            group.hand_over_to_anybody();
+            group.is_handing_over.store(false, Ordering::Release);
+            // Whoever asked may have given up.
+            let _ = done.send(());
+        })));
+        Some(told)
     }
 
     /// This server is too ill to lead, or does not answer: as above, from any thread, and though it may not have begun to lead. All whom the

@@ -124,7 +124,7 @@ impl Group {
         };
         let members = self.members(state).into_iter();
         let those = members.filter(|(r, _)| is_one(r));
-        those.map(|(_, node)| node).collect()
+        state.listable(&those.map(|(_, node)| node).collect::<Vec<u8>>())
     }
 
     /// Where the group may go by itself: from a replica that fails over by itself to one that does, in the order of the definition.
@@ -136,7 +136,7 @@ impl Group {
         }
         let members = self.members(state).into_iter();
         let those = members.filter(|(r, _)| is_automatic(r));
-        those.map(|(_, node)| node).collect()
+        state.listable(&those.map(|(_, node)| node).collect::<Vec<u8>>())
     }
 
     /// Before a definition is stored: whoever lacks a database that comes, or is to go, may not be named any more.

@@ -63,10 +63,12 @@ use daruma_tsql::messages;
 use group::Group;
 use reign::Reign;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// ALTER AVAILABILITY GROUP .. JOIN waits so long for the primary to connect.
 const INVITATION_TIMEOUT: Duration = Duration::from_secs(15);
+/// Groups have so long to be handed over, all of them: longer than the cluster takes for any wish.
+const HAND_OVER_LIMIT: Duration = Duration::from_secs(15);
 
 /// The availability groups of a server. Dropped or stopped, nothing of them runs any more.
 pub struct Availability {
@@ -156,15 +158,15 @@ impl Drop for Availability {
     }
 }
 
-/// Gives the groups that this server leads to others, as far as they can take them.
+/// Gives the groups that this server leads to others, as far as they can take them, and waits so long at most: one that hangs must keep
+/// nobody from stopping.
 fn hand_over(common: &Common) {
     let groups = common.groups.read().clone();
-    for group in groups {
+    let begun: Vec<_> = groups.iter().filter_map(|g| g.begin_hand_over()).collect();
+    let until = Instant::now() + HAND_OVER_LIMIT;
+    for told in begun {
         // A group whose thread has ended leads nothing.
-        let _ = group.ask(|group| {
-            group.hand_over_to_anybody();
-            Ok(())
-        });
+        let _ = told.recv_timeout(until.saturating_duration_since(Instant::now()));
     }
 }
 

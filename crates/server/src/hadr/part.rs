@@ -167,7 +167,9 @@ impl Group {
     pub(super) fn rest_all(&self) {
         let parts = std::mem::take(&mut *self.parts.lock());
         for part in parts {
-            let is_alone = matches!(&part.state, PartState::Led { led, .. }
+            // Whoever leads by a lease acknowledges nothing any more, alone or not.
+            let is_alone = self.warrant.is_none()
+                && matches!(&part.state, PartState::Led { led, .. }
                 if led.role() == Role::Open && led.progress().iter().all(|p| !p.is_participant));
             self.node.remove(part.number());
             match part.state {

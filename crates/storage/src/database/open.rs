@@ -258,8 +258,9 @@ impl Database {
         let log = &self.store.log;
         let result = if log.is_fenced() || !self.durable || self.is_secondary() {
             Ok(())
-        } else if !log.settles_within(Duration::ZERO).unwrap_or(true) {
-            // Participants lack some of it: no page may have that, and the next recovery repeats it, if it is to be.
+        } else if !log.settles_within(Duration::ZERO).unwrap_or(true) || log.has_participants() {
+            // Participants lack some of it, and no page may have that, or would have to have what is written now, and may be gone. The
+            // next recovery repeats it, if it is to be.
             reached!("close.above_quorum");
             Ok(())
         } else {
