@@ -546,6 +546,21 @@ const MESSAGES: &[Message] = &[
         "DELETE is not allowed because the statement updates view \"%.*ls\" which participates in a join and has an INSTEAD OF DELETE trigger.",
     ),
     m(
+        423,
+        16,
+        "Xml data type methods are not supported in check constraints. Create a scalar user-defined function to wrap the method invocation. The error occurred at table \"%.*ls\".",
+    ),
+    m(
+        424,
+        16,
+        "Xml data type methods are not supported in computed column definitions of table variables and return tables of table-valued functions. The error occurred at column \"%.*ls\", table \"%.*ls\", in the %ls statement.",
+    ),
+    m(
+        435,
+        16,
+        "Xml data type methods are not supported in computed column definitions. Create a scalar user-defined function to wrap the method invocation. The error occurred at column \"%.*ls\", table \"%.*ls\", in the %ls statement.",
+    ),
+    m(
         443,
         16,
         "Invalid use of a side-effecting operator '%.*ls' within a function.",
@@ -2837,9 +2852,34 @@ const MESSAGES: &[Message] = &[
         "XML parsing: line %d, character %d, illegal name character",
     ),
     m(
+        9422,
+        16,
+        "XML parsing: line %d, character %d, incorrect document syntax",
+    ),
+    m(
         9424,
         16,
         "XML parsing: line %d, character %d, incorrect comment syntax",
+    ),
+    m(
+        9426,
+        16,
+        "XML parsing: line %d, character %d, incorrect ATTLIST declaration syntax",
+    ),
+    m(
+        9427,
+        16,
+        "XML parsing: line %d, character %d, incorrect DOCTYPE declaration syntax",
+    ),
+    m(
+        9428,
+        16,
+        "XML parsing: line %d, character %d, incorrect ELEMENT declaration syntax",
+    ),
+    m(
+        9429,
+        16,
+        "XML parsing: line %d, character %d, incorrect ENTITY declaration syntax",
     ),
     m(
         9436,
@@ -2862,9 +2902,29 @@ const MESSAGES: &[Message] = &[
         "XML parsing: line %d, character %d, incorrect xml declaration syntax",
     ),
     m(
+        9444,
+        16,
+        "XML parsing: line %d, character %d, well formed check: pes in internal subset",
+    ),
+    m(
+        9446,
+        16,
+        "XML parsing: line %d, character %d, well formed check: no recursion",
+    ),
+    m(
+        9447,
+        16,
+        "XML parsing: line %d, character %d, entity content not well formed",
+    ),
+    m(
         9448,
         16,
         "XML parsing: line %d, character %d, well formed check: undeclared entity",
+    ),
+    m(
+        9450,
+        16,
+        "XML parsing: line %d, character %d, well formed check: no external entity references",
     ),
     m(
         9455,

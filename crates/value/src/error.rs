@@ -266,8 +266,28 @@ const TEMPLATES: &[(i32, &str)] = &[
         "XML parsing: line {}, character {}, illegal name character",
     ),
     (
+        9422,
+        "XML parsing: line {}, character {}, incorrect document syntax",
+    ),
+    (
         9424,
         "XML parsing: line {}, character {}, incorrect comment syntax",
+    ),
+    (
+        9426,
+        "XML parsing: line {}, character {}, incorrect ATTLIST declaration syntax",
+    ),
+    (
+        9427,
+        "XML parsing: line {}, character {}, incorrect DOCTYPE declaration syntax",
+    ),
+    (
+        9428,
+        "XML parsing: line {}, character {}, incorrect ELEMENT declaration syntax",
+    ),
+    (
+        9429,
+        "XML parsing: line {}, character {}, incorrect ENTITY declaration syntax",
     ),
     (
         9436,
@@ -286,8 +306,24 @@ const TEMPLATES: &[(i32, &str)] = &[
         "XML parsing: line {}, character {}, incorrect xml declaration syntax",
     ),
     (
+        9444,
+        "XML parsing: line {}, character {}, well formed check: pes in internal subset",
+    ),
+    (
+        9446,
+        "XML parsing: line {}, character {}, well formed check: no recursion",
+    ),
+    (
+        9447,
+        "XML parsing: line {}, character {}, entity content not well formed",
+    ),
+    (
         9448,
         "XML parsing: line {}, character {}, well formed check: undeclared entity",
+    ),
+    (
+        9450,
+        "XML parsing: line {}, character {}, well formed check: no external entity references",
     ),
     (
         9455,
@@ -357,6 +393,10 @@ const TEMPLATES: &[(i32, &str)] = &[
     (
         13625,
         "String value in the specified JSON path would be truncated.",
+    ),
+    (
+        40517,
+        "Keyword or statement option '{}' is not supported in this version of SQL Server.",
     ),
 ];
 

@@ -6,15 +6,25 @@
 //! one idea of what is well-formed.
 //!
 //! Invariant: depth is bounded (`DEPTH_MAX`), so the stack is; every step takes at least one character, and time in
-//! proportion to what it takes. No DTD is read and no entity but the five and characters is replaced, so nothing grows.
+//! proportion to what it takes. No entity but the five and characters is replaced, so nothing grows; where CONVERT asks for declarations
+//! (`dtd`), what they add to a document is bounded (`ADDED_BYTES_MAX`).
+
+mod dtd;
 
 use crate::{LARGE_BYTES_MAX, ValueError};
+use dtd::Dtd;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 /// Elements within elements: error 6335.
 pub const DEPTH_MAX: usize = 128;
+
+/// Bytes that entities and default values may add to a document: each reference adds the entity's text, and so may ten lines
+/// be gigabytes.
+const ADDED_BYTES_MAX: usize = 1 << 20;
+/// Entities within entities; what is deeper is taken for one within itself.
+const ENTITY_DEPTH_MAX: usize = 32;
 
 /// Who is told what a fragment holds, in its order. Names are as written, with their prefixes; values are without
 /// entities.
@@ -39,35 +49,24 @@ pub struct Attribute<'t> {
 }
 
 /// The fragment in its normal form, without XML declaration. `is_unicode`: the text came as UTF-16, so a declaration must
-/// not name another encoding. Text of blanks alone goes, unless `keeps_blanks` or xml:space say otherwise.
+/// not name another encoding. Text of blanks alone goes, unless `keeps_blanks` or xml:space say otherwise. With `reads_dtd` there may be a
+/// document type declaration, which is not in the normal form.
 pub(crate) fn normal_form(
     text: &str,
     is_unicode: bool,
     keeps_blanks: bool,
+    reads_dtd: bool,
 ) -> Result<String, ValueError> {
-    written(text, is_unicode, keeps_blanks, true)
+    let mut writer = Writer::new(text, true);
+    read_with(text, is_unicode, keeps_blanks, reads_dtd, &mut writer)?;
+    writer.finish()
 }
 
 /// A normal form with blanks as they are: without an element that keeps them, they are lost where the text is read again.
 pub(crate) fn with_plain_blanks(normal: &str) -> Result<String, ValueError> {
-    written(normal, true, true, false)
-}
-
-fn written(
-    text: &str,
-    is_unicode: bool,
-    keeps_blanks: bool,
-    guards_blanks: bool,
-) -> Result<String, ValueError> {
-    let mut writer = Writer {
-        out: String::with_capacity(text.len()),
-        open: Vec::new(),
-        is_start_open: false,
-        guards_blanks,
-    };
-    read(text, is_unicode, keeps_blanks, &mut writer)?;
-    writer.go_on()?;
-    Ok(writer.out)
+    let mut writer = Writer::new(normal, false);
+    read(normal, true, true, &mut writer)?;
+    writer.finish()
 }
 
 /// Tells what is in a fragment: errors 9400 and following. `keeps_blanks`: text of blanks alone is told too.
@@ -77,21 +76,32 @@ pub fn read(
     keeps_blanks: bool,
     events: &mut dyn Events,
 ) -> Result<(), ValueError> {
-    let mut reader = Reader {
-        rest: text,
-        line: 1,
-        character: 0,
-        open: Vec::new(),
-        prefixes: Vec::new(),
-        declared: HashMap::new(),
-        namespaces: HashMap::new(),
-        pending: String::new(),
-        is_pending_kept: false,
-        keeps_blanks,
-        events,
+    read_with(text, is_unicode, keeps_blanks, false, events)
+}
+
+fn read_with(
+    text: &str,
+    is_unicode: bool,
+    keeps_blanks: bool,
+    reads_dtd: bool,
+    events: &mut dyn Events,
+) -> Result<(), ValueError> {
+    let dtd = match reads_dtd {
+        true => {
+            let mut reader = Reader::new(text, keeps_blanks, &mut *events);
+            reader.declaration(is_unicode)?;
+            reader.prolog()?
+        }
+        false => None,
     };
+    let mut reader = Reader::new(text, keeps_blanks, events);
+    (reader.reads_dtd, reader.dtd) = (reads_dtd, dtd.as_ref());
     reader.declaration(is_unicode)?;
-    while !reader.rest.is_empty() {
+    loop {
+        while reader.rest.is_empty() && reader.leave_entity()? {}
+        if reader.rest.is_empty() {
+            break;
+        }
         reader.step()?;
     }
     match reader.open.is_empty() {
@@ -112,6 +122,20 @@ struct Writer {
 }
 
 impl Writer {
+    fn new(text: &str, guards_blanks: bool) -> Writer {
+        Writer {
+            out: String::with_capacity(text.len()),
+            open: Vec::new(),
+            is_start_open: false,
+            guards_blanks,
+        }
+    }
+
+    fn finish(mut self) -> Result<String, ValueError> {
+        self.go_on()?;
+        Ok(self.out)
+    }
+
     fn go_on(&mut self) -> Result<(), ValueError> {
         if std::mem::take(&mut self.is_start_open) {
             self.out.push('>');
@@ -277,8 +301,23 @@ struct Open<'t> {
     keeps_blanks: bool,
 }
 
+/// Where a reference to an entity stands whose text is being read.
+struct Reference<'t> {
+    rest: &'t str,
+    line: usize,
+    character: usize,
+    /// Elements that were open there.
+    open: usize,
+}
+
 struct Reader<'t, 'e> {
     rest: &'t str,
+    /// References around what is being read, innermost last.
+    references: Vec<Reference<'t>>,
+    reads_dtd: bool,
+    dtd: Option<&'t Dtd>,
+    /// Bytes that entities and defaults have added.
+    added: usize,
     line: usize,
     character: usize,
     open: Vec<Open<'t>>,
@@ -295,9 +334,33 @@ struct Reader<'t, 'e> {
     events: &'e mut dyn Events,
 }
 
-impl<'t> Reader<'t, '_> {
+impl<'t, 'e> Reader<'t, 'e> {
+    fn new(text: &'t str, keeps_blanks: bool, events: &'e mut dyn Events) -> Reader<'t, 'e> {
+        Reader {
+            rest: text,
+            references: Vec::new(),
+            reads_dtd: false,
+            dtd: None,
+            added: 0,
+            line: 1,
+            character: 0,
+            open: Vec::new(),
+            prefixes: Vec::new(),
+            declared: HashMap::new(),
+            namespaces: HashMap::new(),
+            pending: String::new(),
+            is_pending_kept: false,
+            keeps_blanks,
+            events,
+        }
+    }
+
     fn error(&self, number: i32) -> ValueError {
-        ValueError::new(number, 1, &[&self.line, &self.character.max(1)])
+        // In the text of an entity the place is where the document names it.
+        let own = (self.line, self.character);
+        let outermost = self.references.first();
+        let (line, character) = outermost.map_or(own, |r| (r.line, r.character));
+        ValueError::new(number, 1, &[&line, &character.max(1)])
     }
 
     /// At the character that comes next, or at the end of all.
@@ -414,8 +477,8 @@ impl<'t> Reader<'t, '_> {
             self.is_pending_kept |= !inside.is_empty();
             return Ok(());
         }
-        if self.eat("<!DOCTYPE") {
-            return Err(ValueError::new(6359, 1, &[]));
+        if self.rest.starts_with("<!DOCTYPE") {
+            return self.pass_doctype();
         }
         if self.eat("<?") {
             let target = self.name()?;
@@ -434,12 +497,15 @@ impl<'t> Reader<'t, '_> {
             return self.start_tag();
         }
         match self.peek() {
-            Some('&') => {
-                let c = self.entity()?;
-                self.pending.push(c);
-                self.is_pending_kept = true;
-                Ok(())
-            }
+            Some('&') => match self.declared_entity()? {
+                Some(text) => self.enter_entity(text),
+                None => {
+                    let c = self.entity()?;
+                    self.pending.push(c);
+                    self.is_pending_kept = true;
+                    Ok(())
+                }
+            },
             Some(c) if is_allowed(c) => {
                 self.next();
                 if c == '\r' {
@@ -450,6 +516,81 @@ impl<'t> Reader<'t, '_> {
                 Ok(())
             }
             _ => Err(self.error_at_next(9420)),
+        }
+    }
+
+    /// Goes over the declaration that has been read already.
+    fn pass_doctype(&mut self) -> Result<(), ValueError> {
+        let place = self.dtd.map(|dtd| dtd.place);
+        let place = place.filter(|(from, _)| *from == self.rest.len());
+        match place.filter(|_| self.references.is_empty()) {
+            Some((_, behind)) => {
+                while self.rest.len() > behind && self.next().is_some() {}
+                Ok(())
+            }
+            None if self.reads_dtd => Err(self.error(9422)),
+            None => Err(ValueError::new(6359, 1, &[])),
+        }
+    }
+
+    /// Counts what is read beside the text itself.
+    fn add(&mut self, bytes: usize) -> Result<(), ValueError> {
+        self.added = self.added.saturating_add(bytes);
+        match self.added > ADDED_BYTES_MAX {
+            true => {
+                let what = "XML entities and default values of more than 1 MB";
+                Err(ValueError::new(40517, 1, &[&what]))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// The text of an entity that the document declares, if a reference to one comes: error 9450 for one that lies outside.
+    fn declared_entity(&mut self) -> Result<Option<&'t str>, ValueError> {
+        let (Some(dtd), Some(rest)) = (self.dtd, self.rest.strip_prefix('&')) else {
+            return Ok(None);
+        };
+        let Some((name, _)) = rest.split_once(';') else {
+            return Ok(None);
+        };
+        let text = match dtd.entities.get(name) {
+            Some(text) if predefined(name).is_none() => text,
+            _ => return Ok(None),
+        };
+        self.eat("&");
+        self.eat(name);
+        self.eat(";");
+        let Some(text) = text else {
+            return Err(self.error(9450));
+        };
+        self.add(text.len())?;
+        Ok(Some(text))
+    }
+
+    /// Reads the text of an entity before it goes on: error 9446 for one within itself.
+    fn enter_entity(&mut self, text: &'t str) -> Result<(), ValueError> {
+        if self.references.len() >= ENTITY_DEPTH_MAX {
+            return Err(self.error(9446));
+        }
+        self.references.push(Reference {
+            rest: std::mem::replace(&mut self.rest, text),
+            line: self.line,
+            character: self.character,
+            open: self.open.len(),
+        });
+        Ok(())
+    }
+
+    /// Goes on behind the innermost reference, if there is one: error 9447 where an element is open in its text.
+    fn leave_entity(&mut self) -> Result<bool, ValueError> {
+        let Some(reference) = self.references.pop() else {
+            return Ok(false);
+        };
+        (self.rest, self.line, self.character) =
+            (reference.rest, reference.line, reference.character);
+        match self.open.len() == reference.open {
+            true => Ok(true),
+            false => Err(self.error(9447)),
         }
     }
 
@@ -475,6 +616,13 @@ impl<'t> Reader<'t, '_> {
             }
             attributes.push(attribute);
         };
+        let defaults = self.dtd.and_then(|dtd| dtd.defaults.get(name));
+        for (attribute, value) in defaults.into_iter().flatten() {
+            if names.insert(attribute.as_str()) {
+                self.add(attribute.len() + value.len())?;
+                attributes.push(self.noted(attribute, value.clone()));
+            }
+        }
         let names = std::iter::once(&name).chain(&names);
         let unknown = |name: &&str| match name.split_once(':') {
             Some(("xml" | "xmlns", _)) | None => false,
@@ -540,17 +688,30 @@ impl<'t> Reader<'t, '_> {
             return Err(self.error_at_next(9414));
         }
         self.blanks();
+        let value = self.attribute_value()?;
+        Ok(self.noted(name, value))
+    }
+
+    fn attribute_value(&mut self) -> Result<String, ValueError> {
         let quote = match self.peek() {
             Some(quote @ ('"' | '\'')) => quote,
             _ => return Err(self.error_at_next(9413)),
         };
         self.next();
         let mut value = String::new();
+        let outside = self.references.len();
         loop {
+            let is_inside = self.references.len() > outside;
             match self.peek() {
-                Some(c) if c == quote => break,
+                Some(c) if c == quote && !is_inside => break,
+                None if is_inside => {
+                    self.leave_entity()?;
+                }
                 Some('<') => return Err(self.error_at_next(9415)),
-                Some('&') => value.push(self.entity()?),
+                Some('&') => match self.declared_entity()? {
+                    Some(text) => self.enter_entity(text)?,
+                    None => value.push(self.entity()?),
+                },
                 Some(c) if is_allowed(c) => {
                     self.next();
                     if c == '\r' {
@@ -562,6 +723,11 @@ impl<'t> Reader<'t, '_> {
             }
         }
         self.next();
+        Ok(value)
+    }
+
+    /// The attribute, with the prefix that it may declare.
+    fn noted(&mut self, name: &'t str, value: String) -> Attribute<'t> {
         if let Some(prefix) = name.strip_prefix("xmlns:") {
             self.prefixes.push(prefix);
             let number = self.namespaces.len();
@@ -569,7 +735,7 @@ impl<'t> Reader<'t, '_> {
             self.declared.entry(prefix).or_default().push(number);
         }
         let value = Cow::Owned(value);
-        Ok(Attribute { name, value })
+        Attribute { name, value }
     }
 
     fn end_tag(&mut self) -> Result<(), ValueError> {
@@ -577,6 +743,10 @@ impl<'t> Reader<'t, '_> {
         self.blanks();
         if !self.eat(">") {
             return Err(self.error_at_next(9412));
+        }
+        let outside = self.references.last().map_or(0, |r| r.open);
+        if self.open.len() <= outside && outside > 0 {
+            return Err(self.error(9447));
         }
         match self.open.pop() {
             Some(open) if open.name == name => {
@@ -730,7 +900,7 @@ mod tests {
     }
 
     fn number(text: &str) -> i32 {
-        normal_form(text, true, false).map_or_else(|e| e.number(), |_| 0)
+        normal_form(text, true, false, false).map_or_else(|e| e.number(), |_| 0)
     }
 
     #[test]
@@ -777,15 +947,15 @@ mod tests {
             ("<?go  on ?><!--c-->", "<?go on ?><!--c-->"),
             ("&lt;&apos;", "&lt;'"),
         ] {
-            let normal = normal_form(text, true, false);
+            let normal = normal_form(text, true, false, false);
             assert_eq!(normal.as_deref(), Ok(wanted), "{text}");
             for keeps_blanks in [true, false] {
-                let again = normal_form(wanted, true, keeps_blanks);
+                let again = normal_form(wanted, true, keeps_blanks, false);
                 assert_eq!(again.as_deref(), Ok(wanted));
             }
         }
         assert_eq!(
-            normal_form("<a> <b/></a>", true, true).as_deref(),
+            normal_form("<a> <b/></a>", true, true, false).as_deref(),
             Ok("<a>&#x20;<b/></a>")
         );
     }
@@ -823,9 +993,99 @@ mod tests {
         }
         let deep = "<a>".repeat(DEPTH_MAX + 1);
         assert_eq!(number(&deep), 6335);
-        let place = normal_form("<a>\n</b>", true, false).map_err(|e| e.to_string());
+        let place = normal_form("<a>\n</b>", true, false, false).map_err(|e| e.to_string());
         let told = "XML parsing: line 2, character 4, end tag does not match start tag";
         assert_eq!(place, Err(told.to_string()));
+    }
+
+    #[test]
+    fn declarations_are_read_where_they_may_be() {
+        for (text, wanted) in [
+            ("<!DOCTYPE a><a/>", "<a/>"),
+            (
+                "<?xml version='1.0'?><!-- - --><!DOCTYPE a SYSTEM 'a.dtd' [<!ELEMENT a (b|c)*><!ELEMENT b EMPTY><!-- - --><?go on?>]> <a/>",
+                "<!-- - --><a/>",
+            ),
+            (
+                "<!DOCTYPE a [<!ENTITY e 'x &amp; y'>]><a>&e;</a>",
+                "<a>x &amp; y</a>",
+            ),
+            (
+                "<!DOCTYPE a [<!ENTITY e \"<b>&f;</b>\"><!ENTITY f 'in'><!ENTITY f 'late'>]><a c='&f;'>&e;&e;</a>",
+                "<a c=\"in\"><b>in</b><b>in</b></a>",
+            ),
+            (
+                "<!DOCTYPE a [<!ENTITY e '&#60;b/>'>]><a>&e;</a>",
+                "<a><b/></a>",
+            ),
+            (
+                "<!DOCTYPE a [<!ENTITY q '\"'><!ATTLIST a b CDATA 'd' c (x|y) #REQUIRED e ID #IMPLIED f NMTOKEN #FIXED 'g'>]><a c='&q;'><a b='1'/></a>",
+                "<a c=\"&quot;\" b=\"d\" f=\"g\"><a b=\"1\" f=\"g\"/></a>",
+            ),
+            (
+                "<!DOCTYPE p:a [<!ATTLIST p:a xmlns:p CDATA 'u'><!NOTATION n PUBLIC 'x'><!ENTITY o SYSTEM 'o' NDATA n>]><p:a/>",
+                "<p:a xmlns:p=\"u\"/>",
+            ),
+        ] {
+            let normal = normal_form(text, true, false, true);
+            assert_eq!(normal.as_deref(), Ok(wanted), "{text}");
+            assert_eq!(number(text), 6359, "{text}");
+        }
+    }
+
+    #[test]
+    fn wrong_declarations_have_a_number() {
+        let ten = |of: &str| of.repeat(10);
+        let mut laughs = "<!ENTITY e0 'ha'>".to_string();
+        for n in 1..10 {
+            laughs += &format!("<!ENTITY e{n} '{}'>", ten(&format!("&e{};", n - 1)));
+        }
+        let laughs = format!("<!DOCTYPE a [{laughs}]><a>&e9;</a>");
+        let value = laughs.replace("<a>&e9;</a>", "<a b='&e9;'/>");
+        let much = format!(
+            "<!DOCTYPE a [<!ATTLIST b c CDATA '{}'>]><a>{}</a>",
+            "x".repeat(2_000),
+            "<b/>".repeat(2_000)
+        );
+        for (text, wanted) in [
+            (laughs.as_str(), 40517),
+            (value.as_str(), 40517),
+            (much.as_str(), 40517),
+            (
+                "<!DOCTYPE a [<!ENTITY e '&f;'><!ENTITY f '&e;'>]><a>&e;</a>",
+                9446,
+            ),
+            (
+                "<!DOCTYPE a [<!ENTITY e '&f;'><!ENTITY f '&e;'>]><a b='&e;'/>",
+                9446,
+            ),
+            ("<!DOCTYPE a [<!ENTITY e SYSTEM 'f'>]><a>&e;</a>", 9450),
+            ("<!DOCTYPE a [<!ENTITY e '<b>'>]><a>&e;</b></a>", 9447),
+            ("<!DOCTYPE a [<!ENTITY e '</a>'>]><a>&e;", 9447),
+            ("<!DOCTYPE a [<!ENTITY e '<b/>'>]><a c='&e;'/>", 9415),
+            ("<!DOCTYPE a [<!ENTITY e '<'>]><a>&e;</a>", 9400),
+            ("<!DOCTYPE a [<!ENTITY % p 'x'>]><a/>", 9444),
+            ("<!DOCTYPE a [%p;]><a/>", 9444),
+            ("<!DOCTYPE a [<!ENTITY e>]><a/>", 9410),
+            ("<!DOCTYPE a [<!ENTITY e x>]><a/>", 9429),
+            ("<!DOCTYPE a [<!ELEMENT a (b>]><a/>", 9428),
+            ("<!DOCTYPE a [<!ATTLIST a b WORD 'x'>]><a/>", 9426),
+            ("<!DOCTYPE a [x]><a/>", 9427),
+            ("<!DOCTYPE a [", 9400),
+            ("<!DOCTYPE a", 9400),
+            ("<!DOCTYPE>", 9410),
+            ("<!DOCTYPE a [<!ENTITY e 'x", 9400),
+            ("<a/><!DOCTYPE a>", 9422),
+            ("<!DOCTYPE a><!DOCTYPE a><a/>", 9422),
+            ("<!DOCTYPE a [<!ENTITY e 'x'>]><a>&f;</a>", 9448),
+        ] {
+            let found = normal_form(text, true, false, true);
+            assert_eq!(
+                found.map_or_else(|e| e.number(), |_| 0),
+                wanted,
+                "{text:.80}"
+            );
+        }
     }
 
     /// Looking through all attributes or prefixes for each would take hours.

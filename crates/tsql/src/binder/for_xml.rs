@@ -131,7 +131,7 @@ impl Binder<'_> {
             ForXmlMode::Path | ForXmlMode::Raw => {
                 let tree = match mode {
                     ForXmlMode::Path => path_tree(columns, row)?,
-                    _ => raw_tree(columns, row, directives.elements)?,
+                    _ => self.raw_tree(columns, row, directives.elements)?,
                 };
                 let text = self.row(&tree, &of_row, directives.how)?;
                 self.joined_rows(bound.rel, text, separator, COLUMN)?
@@ -207,6 +207,36 @@ impl Binder<'_> {
             scalar: true,
         }));
         Ok((joined, self.column(id)))
+    }
+
+    fn raw_tree(&self, columns: &[OutColumn], row: &str, elements: bool) -> Result<Element> {
+        let mut tree = Element {
+            name: row.to_string(),
+            ..Element::default()
+        };
+        for column in columns {
+            self.add_column(&mut tree, column, elements)?;
+        }
+        Ok(tree)
+    }
+
+    /// A column of RAW or AUTO as an attribute, or as a child element: XML always is one, and without a name its nodes stand
+    /// by themselves. Error 6809 for others without a name.
+    pub(super) fn add_column(
+        &self,
+        element: &mut Element,
+        column: &OutColumn,
+        as_element: bool,
+    ) -> Result<()> {
+        let is_xml = self.columns[column.id as usize].ty.data_type == DataType::Xml;
+        match (column.name.is_empty(), is_xml) {
+            (true, true) => {
+                element.content.push(Content::Text(column.id));
+                Ok(())
+            }
+            (true, false) => Err(messages::error(6809, &[])),
+            (false, _) => element.add(encoded(&column.name), column, as_element || is_xml),
+        }
     }
 
     /// Namespaces that the outermost elements declare.
@@ -457,20 +487,6 @@ fn put(
     put(&mut made, rest, attribute, special, column)?;
     place.content.push(Content::Element(made));
     Ok(())
-}
-
-fn raw_tree(columns: &[OutColumn], row: &str, elements: bool) -> Result<Element> {
-    let mut tree = Element {
-        name: row.to_string(),
-        ..Element::default()
-    };
-    for column in columns {
-        if column.name.is_empty() {
-            return Err(messages::error(6809, &[]));
-        }
-        tree.add(encoded(&column.name), column, elements)?;
-    }
-    Ok(tree)
 }
 
 /// A name with a prefix at most: error 6850. `of`: what has the name.

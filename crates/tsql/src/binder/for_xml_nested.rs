@@ -58,13 +58,9 @@ impl Binder<'_> {
                     }
                 };
             }
-            if column.name.is_empty() {
-                return Err(messages::error(6809, &[]));
+            if let Some(level) = levels.get_mut(last) {
+                self.add_column(level, column, directives.elements)?;
             }
-            let Some(level) = levels.get_mut(last) else {
-                continue;
-            };
-            level.add(encoded(&column.name), column, directives.elements)?;
         }
         Ok(levels)
     }

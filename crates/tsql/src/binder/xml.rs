@@ -221,17 +221,7 @@ impl Binder<'_> {
         let query = Query::parse(method, text, &namespaces).map_err(|e| told(e, &owner))?;
         let has_node = target.node.is_some();
         // What may be something else by the time that a node is asked.
-        let changes = |s: &Scalar| {
-            matches!(
-                s.kind,
-                Kind::Variable(_)
-                    | Kind::Subquery(_)
-                    | Kind::UserFunction { .. }
-                    | Kind::System { .. }
-                    | Kind::NextValue(_)
-            )
-        };
-        let is_pinned = method == Method::Nodes && target.document.any(&changes);
+        let is_pinned = method == Method::Nodes && !target.document.is_deterministic();
         let mut args = vec![target.document];
         args.extend(target.node);
         let mut given = Vec::with_capacity(query.externals().len());

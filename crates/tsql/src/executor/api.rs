@@ -249,6 +249,7 @@ pub struct ScalarPlan {
     column: OutputColumn,
     is_deterministic: bool,
     calls_functions: bool,
+    asks_xml: bool,
     takes_next_value: bool,
     plan: Arc<Plan>,
     expr: Expr,
@@ -277,6 +278,11 @@ impl ScalarPlan {
     /// Does it call functions of users?
     pub fn calls_functions(&self) -> bool {
         self.calls_functions
+    }
+
+    /// Does it call methods of XML, other than in functions?
+    pub fn asks_xml(&self) -> bool {
+        self.asks_xml
     }
 
     /// Does it take values of a sequence?
@@ -327,6 +333,7 @@ impl ScalarEvaluator<'_> {
 /// A condition over the rows of a [`Scope`].
 pub struct ConditionPlan {
     calls_functions: bool,
+    asks_xml: bool,
     plan: Arc<Plan>,
     condition: Cond,
     /// Columns of its subqueries, where they may be shown.
@@ -346,6 +353,11 @@ impl ConditionPlan {
     /// Does it call functions of users?
     pub fn calls_functions(&self) -> bool {
         self.calls_functions
+    }
+
+    /// Does it call methods of XML, other than in functions?
+    pub fn asks_xml(&self) -> bool {
+        self.asks_xml
     }
 
     /// The plan of its subqueries, if it has any.
@@ -748,6 +760,7 @@ fn prepare_scalar_by(
     refuse_aggregates(&scalar)?;
     let is_deterministic = scalar.is_deterministic();
     let calls_functions = scalar.any(&|s| matches!(s.kind, Kind::UserFunction { .. }));
+    let asks_xml = scalar.any(&|s| matches!(s.kind, Kind::XmlMethod { .. }));
     let takes_next_value = scalar.any(&|s| matches!(s.kind, Kind::NextValue(_)));
     let infos = std::mem::take(&mut binder.columns);
     let mut planner = Planner::new(&infos, host);
@@ -767,6 +780,7 @@ fn prepare_scalar_by(
         column,
         is_deterministic,
         calls_functions,
+        asks_xml,
         takes_next_value,
         plan,
         expr,
@@ -794,6 +808,7 @@ fn prepare_condition_by(
     let mut scalar = binder.condition_in(names, condition)?;
     refuse_aggregates(&scalar)?;
     let calls_functions = scalar.any(&|s| matches!(s.kind, Kind::UserFunction { .. }));
+    let asks_xml = scalar.any(&|s| matches!(s.kind, Kind::XmlMethod { .. }));
     let infos = std::mem::take(&mut binder.columns);
     let mut planner = Planner::new(&infos, host);
     planner.rewrite_scalar(&mut scalar)?;
@@ -802,6 +817,7 @@ fn prepare_condition_by(
     let plan = planner.finish(no_rows());
     Ok(ConditionPlan {
         calls_functions,
+        asks_xml,
         infos: match plan.subplans.is_empty() {
             true => Vec::new(),
             false => infos,
@@ -823,6 +839,7 @@ pub(super) fn view_check(
     let condition = planner.cond(&condition, &check.row)?;
     Ok(ConditionPlan {
         calls_functions: false,
+        asks_xml: false,
         plan: Arc::new(planner.finish(no_rows())),
         condition,
         infos: Vec::new(),

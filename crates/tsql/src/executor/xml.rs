@@ -3,7 +3,8 @@
 //! Theory: a document is a text; its tree is made once and kept by the execution under a number. What nodes() gives is that
 //! number with the place of the node, so a method of a node finds the tree without the text, whatever the variable holds by
 //! now that the text came from. Trees of texts that the row itself gives go when others need their place, and are made again;
-//! those of what may change, as a variable, stay as long as the execution.
+//! those of what may change, as a variable, are pinned: they stay as long as the execution, and their memory is the request's, which
+//! ends with 701 where it has no more. There may be many, so they are found by number and by text without a search.
 //! What the query gives is converted as CAST would do it, from the forms that XML has for dates, booleans and bytes.
 //!
 //! Invariants
@@ -24,6 +25,7 @@ use daruma_value::{CollationId, DataType, Decimal, Len, Value, ValueError};
 use daruma_xml::{Atom, AtomType, Document, Error, Given, Meter, Method, Namespace, NodeId, Query};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
@@ -270,23 +272,48 @@ struct Kept {
     known: Known,
     text: Rc<str>,
     bytes: usize,
-    is_pinned: bool,
 }
 
-/// Documents of an execution, those used last at the end.
+/// Documents of an execution.
 #[derive(Default)]
 pub struct Documents {
+    /// Those that can be made again; those used last at the end.
     kept: RefCell<Vec<Kept>>,
+    pinned: RefCell<Pinned>,
     last: Cell<u32>,
+}
+
+/// Documents that stay.
+#[derive(Default)]
+struct Pinned {
+    by_number: HashMap<u32, Known>,
+    by_text: HashMap<Rc<str>, u32>,
+}
+
+impl Pinned {
+    fn of_text(&self, text: &str) -> Option<Known> {
+        self.numbered(*self.by_text.get(text)?)
+    }
+
+    fn numbered(&self, number: u32) -> Option<Known> {
+        self.by_number.get(&number).cloned()
+    }
+
+    fn add(&mut self, text: Rc<str>, known: Known) {
+        self.by_text.insert(text, known.number);
+        self.by_number.insert(known.number, known);
+    }
 }
 
 impl Documents {
     /// The document of a text.
     fn of_text(&self, text: &str, is_pinned: bool, meter: &HostMeter<'_>) -> Result<Known> {
-        let found = self.used(|kept| *kept.text == *text);
-        if let Some(known) = found {
-            if is_pinned && let Some(last) = self.kept.borrow_mut().last_mut() {
-                last.is_pinned = true;
+        if let Some(known) = self.pinned.borrow().of_text(text) {
+            return Ok(known);
+        }
+        if let Some(known) = self.used(|kept| *kept.text == *text) {
+            if is_pinned && let Some(last) = self.kept.borrow_mut().pop() {
+                self.pinned.borrow_mut().add(last.text, last.known);
             }
             return Ok(known);
         }
@@ -306,6 +333,9 @@ impl Documents {
         text: impl FnOnce() -> Result<Cow<'a, Value>>,
         meter: &HostMeter<'_>,
     ) -> Result<Option<Known>> {
+        if let Some(known) = self.pinned.borrow().numbered(number) {
+            return Ok(Some(known));
+        }
         if let Some(known) = self.used(|kept| kept.known.number == number) {
             return Ok(Some(known));
         }
@@ -341,13 +371,16 @@ impl Documents {
             number,
             tree: Rc::new(tree),
         };
+        if is_pinned {
+            self.pinned.borrow_mut().add(text.into(), known.clone());
+            return Ok(known);
+        }
         let bytes = known.tree.bytes() + text.len();
         self.make_room(bytes);
         self.kept.borrow_mut().push(Kept {
             known: known.clone(),
             text: text.into(),
             bytes,
-            is_pinned,
         });
         Ok(known)
     }
@@ -355,15 +388,14 @@ impl Documents {
     /// Lets go of those that can be made again and were used longest ago.
     fn make_room(&self, bytes: usize) {
         let mut all = self.kept.borrow_mut();
-        let loose = all.iter().filter(|kept| !kept.is_pinned);
-        let (mut count, mut sum) = loose.fold((1, bytes), |(n, sum), k| (n + 1, sum + k.bytes));
+        let mut count = all.len() + 1;
+        let mut sum = bytes + all.iter().map(|kept| kept.bytes).sum::<usize>();
         all.retain(|kept| {
             let is_much = sum > KEPT_BYTES_MAX && count > KEPT_MIN || count > KEPT_MAX;
-            let goes = is_much && !kept.is_pinned;
-            if goes {
+            if is_much {
                 (count, sum) = (count - 1, sum - kept.bytes);
             }
-            !goes
+            !is_much
         });
     }
 }

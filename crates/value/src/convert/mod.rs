@@ -198,9 +198,11 @@ fn leaf(
         Xml => match text::to_text(value, from, to, style, context, fit)? {
             Value::Str(text) if from == Xml => Ok(Value::Str(text)),
             Value::Str(text) => {
-                // Styles 1 and 3 keep text of blanks alone.
+                // Styles 1 and 3 keep text of blanks alone, 2 and 3 take declarations.
                 let keeps_blanks = style.is_some_and(|s| s & 1 == 1);
-                let normal = xml::normal_form(&text, from.is_unicode(), keeps_blanks)?;
+                let reads_dtd = style.is_some_and(|s| s & 2 == 2);
+                let is_unicode = from.is_unicode();
+                let normal = xml::normal_form(&text, is_unicode, keeps_blanks, reads_dtd)?;
                 Ok(Value::str(normal))
             }
             other => Ok(other),
