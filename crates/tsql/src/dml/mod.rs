@@ -100,6 +100,14 @@ impl DmlPlan {
         (table.database.id(), table.object_id)
     }
 
+    /// The key that the cursor's row of WHERE CURRENT OF has once the plan has run, where that changed it.
+    pub fn moved_to(&self) -> Option<Vec<u8>> {
+        match &self.kind {
+            Kind::Modify(plan) => plan.moved_to(),
+            Kind::Insert(_) | Kind::Merge(_) | Kind::Instead(_) => None,
+        }
+    }
+
     /// The stored objects through which it writes: views and inline functions, the outermost first, and the table, or the view whose
     /// trigger stands for the change.
     pub fn written_through(&self) -> Vec<(DatabaseId, i32)> {

@@ -39,6 +39,7 @@ use daruma_catalog::names_equal;
 use daruma_storage::{Stamp, StorageError, Txn};
 use daruma_syntax::ast::{self, AssignOp, Assignment, DmlFilter, DmlTarget, Expr, Span};
 use daruma_value::{DataType, Value};
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// Times a statement starts over before it gives up as a deadlock victim.
@@ -65,7 +66,15 @@ pub struct ModifyPlan {
     pub output: Option<OutputPlan>,
     hot: Option<HotUpdate>,
     /// WHERE CURRENT OF: the row as it was fetched.
-    fetched: Option<Stamp>,
+    fetched: Option<Fetched>,
+}
+
+/// The row of a cursor, in a plan that belongs to one statement.
+struct Fetched {
+    /// As it was.
+    stamp: Stamp,
+    /// Its key since the statement ran, if that is another one.
+    moved_to: Mutex<Option<Vec<u8>>>,
 }
 
 /// Assignments of an UPDATE.
@@ -334,9 +343,12 @@ fn check_update_of(current: Option<&CursorRow>, ast: &ast::Update) -> Result<()>
     }
 }
 
-fn fetched(current: Option<&CursorRow>, target: &TargetPlan) -> Result<Option<Stamp>> {
+fn fetched(current: Option<&CursorRow>, target: &TargetPlan) -> Result<Option<Fetched>> {
     let place = current.map(|row| row.place_in(target.table()));
-    Ok(place.transpose()?.map(|p| p.stamp))
+    Ok(place.transpose()?.map(|place| Fetched {
+        stamp: place.stamp,
+        moved_to: Mutex::default(),
+    }))
 }
 
 /// A stamp loses its version when nobody needs the state before any more.
@@ -600,6 +612,11 @@ impl ModifyPlan {
         self.table.table()
     }
 
+    /// The key that the cursor's row of WHERE CURRENT OF has by now, where the statement changed it.
+    pub fn moved_to(&self) -> Option<Vec<u8>> {
+        self.fetched.as_ref()?.moved_to.lock().clone()
+    }
+
     /// The views that it is come to through, the innermost first.
     pub fn views(&self) -> &[(DatabaseId, i32)] {
         self.target.views()
@@ -766,7 +783,8 @@ impl<'a> Run<'a> {
         let (key, stamp) = located.ok_or_else(|| damaged("row without key"))?;
         if plan
             .fetched
-            .is_some_and(|fetched| is_changed(fetched, stamp))
+            .as_ref()
+            .is_some_and(|fetched| is_changed(fetched.stamp, stamp))
         {
             return Err(changed_meanwhile());
         }
@@ -873,10 +891,13 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         self.count += done.len() as u64;
-        if self.effects.is_empty() && output.is_none() {
+        if self.effects.is_empty() && output.is_none() && plan.fetched.is_none() {
             return Ok(());
         }
         done.parts(self.host, |part| {
+            if let (Some(fetched), [change]) = (&plan.fetched, part) {
+                fetched.moved_to.lock().clone_from(&change.moved_to);
+            }
             self.effects
                 .note(self.host, &plan.table, part, plan.verb())?;
             match output {

@@ -13,6 +13,7 @@ use crate::binder::Binder;
 use crate::binder::tree::*;
 use crate::error::Result;
 use crate::host::{Host, RowPlace, TableRef};
+use daruma_base::DatabaseId;
 use daruma_syntax::ast;
 use daruma_value::Value;
 use parking_lot::Mutex;
@@ -95,6 +96,18 @@ impl LivePlan {
         tables.filter_map(place).collect()
     }
 
+    /// These places, with another key in the one of a table.
+    pub fn moved(&self, places: &[Value], table: (DatabaseId, i32), key: &[u8]) -> Vec<Value> {
+        let mut moved = places.to_vec();
+        let of = self.tables.iter().zip(moved.chunks_mut(2));
+        for (_, place) in of.filter(|(access, _)| access.table.key() == table) {
+            if let Some(own) = place.first_mut().filter(|own| !matches!(own, Value::Null)) {
+                *own = Value::Bytes(key.to_vec());
+            }
+        }
+        moved
+    }
+
     /// Tables that a row is made of, as they were when the plan was made.
     pub fn tables(&self) -> impl Iterator<Item = &TableRef> {
         self.tables.iter().map(|access| &access.table)
@@ -113,23 +126,29 @@ impl LivePlan {
     }
 }
 
-/// Binds and plans the query of a cursor. With `locks` a row that is read again is locked for update.
+/// Binds and plans the query of a cursor, whose names are looked up in this database. With `locks` a row that is read again is
+/// locked for update.
 pub fn prepare_cursor(
     query: &ast::Query,
+    database: DatabaseId,
     rereads: Rereads,
     locks: bool,
     host: &dyn Host,
 ) -> Result<CursorPlan> {
-    with_room(|| prepare_here(query, rereads, locks, host))
+    with_room(|| prepare_here(query, database, rereads, locks, host))
 }
 
 fn prepare_here(
     query: &ast::Query,
+    database: DatabaseId,
     rereads: Rereads,
     locks: bool,
     host: &dyn Host,
 ) -> Result<CursorPlan> {
     let mut binder = Binder::new(host);
+    if database != host.current_database() {
+        binder.database = Some(database);
+    }
     let mut bound = binder.statement(query)?;
     let mut found = Vec::new();
     let is_live = bound.assignments.is_empty()

@@ -31,7 +31,7 @@ use daruma_syntax::ast::{
 };
 use daruma_value::{DataType, Value};
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Part of a statement's grant that the rows of a session's open cursors take of memory, before they go to disk.
@@ -132,6 +132,10 @@ struct Live {
     plan: Arc<LivePlan>,
     /// Where the row lies that was fetched last, if it was there.
     current: Vec<RowPlace>,
+    /// Rows whose keys were changed through the cursor, by their positions from 1, and their places since then.
+    moved: HashMap<usize, Vec<Value>>,
+    /// Memory of those.
+    moved_bytes: usize,
 }
 
 /// What FETCH found of a row.
@@ -160,7 +164,8 @@ impl Opened {
     /// Memory of rows and columns.
     fn memory_bytes(&self) -> usize {
         let names: usize = self.columns.iter().map(|c| c.name.len()).sum();
-        self.rows.memory_bytes() + names + size_of_val(self.columns.as_slice())
+        let moved = self.live.as_ref().map_or(0, |live| live.moved_bytes);
+        self.rows.memory_bytes() + names + size_of_val(self.columns.as_slice()) + moved
     }
 
     /// Number of rows.
@@ -437,8 +442,9 @@ impl Execution<'_> {
         let rereads = rereads(definition, insensitive);
         let locks = definition.concurrency == Some(CursorConcurrency::ScrollLocks);
         let (plan, used) = self.noting_variables(|| {
+            let (database, rereads) = (self.current_database(), rereads.unwrap_or(Rereads::Keyset));
             self.with_access(None, || {
-                prepare_cursor(query, rereads.unwrap_or(Rereads::Keyset), locks, self)
+                prepare_cursor(query, database, rereads, locks, self)
             })
         });
         let plan = plan?;
@@ -597,11 +603,15 @@ impl Execution<'_> {
             let plan = self.with_access(None, || prepare_select(query, self))?;
             return self.gather(&plan, 0);
         };
-        let plan = self.with_access(None, || prepare_cursor(query, rereads, locks, self))?;
+        let database = self.current_database();
+        let plan = || prepare_cursor(query, database, rereads, locks, self);
+        let plan = self.with_access(None, plan)?;
         let mut opened = self.gather(&plan.select, 0)?;
         opened.live = plan.live.map(|plan| Live {
             plan: Arc::new(plan),
             current: Vec::new(),
+            moved: HashMap::new(),
+            moved_bytes: 0,
         });
         Ok(opened)
     }

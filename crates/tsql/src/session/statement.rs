@@ -463,7 +463,7 @@ impl Execution<'_> {
         };
         self.measured_change(&begun, &plan, count);
         if let Some(cursor) = current_of(&statement.kind) {
-            self.renew_current(cursor, plan.written())?;
+            self.renew_current(cursor, plan.written(), plan.moved_to())?;
         }
         Ok(count)
     }

@@ -6,7 +6,7 @@
 //!
 //! Invariant: no plan of an earlier statement reads a table that was not compared (`PLANNED_BEFORE`).
 
-use super::{Cursor, Found, Live};
+use super::{BYTES_MAX, Cursor, Found, Live};
 use crate::error::{Result, SqlError};
 use crate::executor::{LivePlan, RowBatch, open, prepare_cursor};
 use crate::host::{Access, CursorRow, Host, RowPlace, TableKind, TableRef};
@@ -24,20 +24,21 @@ impl Execution<'_> {
     pub(super) fn read_again(&self, name: &CursorRef, row: Option<Vec<Value>>) -> Result<Found> {
         let live = self.with_cursor(name, |cursor| {
             let opened = cursor.opened.as_mut();
-            let width = opened.as_ref().map_or(0, |o| o.columns.len());
+            let (width, at) = opened.as_ref().map_or((0, 0), |o| (o.columns.len(), o.at));
             let live = opened.and_then(|o| o.live.as_mut());
             Ok(live.map(|live| {
                 live.current.clear();
-                (live.plan.clone(), width)
+                (live.plan.clone(), width, live.moved.get(&at).cloned())
             }))
         })?;
         let Some(row) = row else {
             return Ok(Found::End);
         };
-        let Some((plan, width)) = live else {
+        let Some((plan, width, moved)) = live else {
             return Ok(Found::Row(row));
         };
-        let places = row.get(width..).unwrap_or_default();
+        let found = row.get(width..).unwrap_or_default();
+        let places = moved.as_deref().unwrap_or(found);
         let (plan, again) = match self.first_row(name, &plan, places) {
             // The table or its database is another one, or none.
             Err(error) if matches!(error.number, 2801 | 2520) => {
@@ -84,15 +85,18 @@ impl Execution<'_> {
                 variables,
                 cursor.rereads,
                 cursor.locks,
+                cursor.database,
             ))
         };
-        let (query, variables, rereads, locks) = self.with_cursor(name, asked)?;
+        let (query, variables, rereads, locks, database) = self.with_cursor(name, asked)?;
         let rereads = rereads.ok_or_else(schema_changed)?;
         let plan = self.atomic(|| {
             self.check_same(before)?;
             self.note_planned();
-            let prepare =
-                || self.with_access(None, || prepare_cursor(&query, rereads, locks, self));
+            let prepare = || {
+                let plan = || prepare_cursor(&query, database, rereads, locks, self);
+                self.with_access(None, plan)
+            };
             self.with_variables(&variables, prepare)
         });
         let plan = plan.map_err(|error| match messages::ends_scope(error.number) {
@@ -163,17 +167,26 @@ impl Execution<'_> {
         Ok(row)
     }
 
-    /// A row of this table was changed through the cursor that stands on it: it is as it is now for the next change, whether
-    /// or not the cursor would find it by now. What a trigger did to the cursor is left alone.
-    pub(crate) fn renew_current(&self, name: &CursorRef, table: (DatabaseId, i32)) -> Result<()> {
+    /// A row of this table was changed through the cursor that stands on it, and may have got another key by that: it is as
+    /// it is now for the next change, whether or not the cursor would find it by now. What a trigger did to the cursor is left alone.
+    pub(crate) fn renew_current(
+        &self,
+        name: &CursorRef,
+        table: (DatabaseId, i32),
+        moved_to: Option<Vec<u8>>,
+    ) -> Result<()> {
         let stands = self.with_cursor(name, |cursor| {
             let live = cursor.opened.as_ref().and_then(|o| o.live.as_ref());
             let place = live.and_then(|live| live.current.iter().find(|p| p.table == table));
             Ok(live.zip(place).map(|(l, p)| (l.plan.clone(), p.clone())))
         });
-        let Ok(Some((plan, before))) = stands else {
+        let Ok(Some((plan, mut before))) = stands else {
             return Ok(());
         };
+        if let Some(key) = moved_to {
+            self.note_moved(name, &before, &key)?;
+            before.key = key;
+        }
         let now = self.place_now(&plan, &before)?;
         self.with_live(name, |live| match now {
             Some(now) => live
@@ -182,6 +195,41 @@ impl Execution<'_> {
                 .filter(|p| p.table == table)
                 .for_each(|p| *p = now.clone()),
             None => live.current.clear(),
+        })
+    }
+
+    /// The row that the cursor stands on has another key in this table from now on: 701 where cursors would keep too much.
+    fn note_moved(&self, name: &CursorRef, before: &RowPlace, key: &[u8]) -> Result<()> {
+        let (held, _) = self.cursors().held();
+        self.with_cursor(name, |cursor| {
+            let Some(opened) = cursor.opened.as_mut() else {
+                return Ok(());
+            };
+            let (at, width) = (opened.at, opened.columns.len());
+            let Some(live) = opened.live.as_mut() else {
+                return Ok(());
+            };
+            let found = match live.moved.get(&at) {
+                Some(moved) => moved.clone(),
+                None => {
+                    let row = opened.rows.row(at.saturating_sub(1), &mut opened.read)?;
+                    row.get(width..).unwrap_or_default().to_vec()
+                }
+            };
+            let moved = live.plan.moved(&found, before.table, key);
+            let bytes_of = |places: &[Value]| {
+                let outside: usize = places.iter().map(Value::outside_bytes).sum();
+                size_of_val(places) + outside + size_of::<(usize, Vec<Value>)>()
+            };
+            let bytes = bytes_of(&moved);
+            if held.saturating_add(bytes) > BYTES_MAX {
+                return Err(messages::error(701, &[&"default"]));
+            }
+            live.moved_bytes += bytes;
+            if let Some(replaced) = live.moved.insert(at, moved) {
+                live.moved_bytes = live.moved_bytes.saturating_sub(bytes_of(&replaced));
+            }
+            Ok(())
         })
     }
 
