@@ -1,8 +1,9 @@
 //! Parsed batches and their plans, shared by all sessions.
 //!
-//! Theory: the key of a batch is its text and the setting that changes how it reads. A parsed batch keeps, statement by
-//! statement, the last plan made for it with the key under which it is valid. Plans that depend on what only one
-//! session can see (temporary tables, uncommitted definitions) are never stored.
+//! Theory: the key of a batch is its text, the setting that changes how it reads, and the database that it runs in: a text that
+//! many databases have would lose its plans with each change of the database. A parsed batch keeps, statement by statement, the
+//! last plan made for it with the key under which it is valid. Plans that depend on what only one session can see (temporary
+//! tables, uncommitted definitions) are never stored.
 //!
 //! Invariants
 //! 1. A plan is run only where its text means what it meant when the plan was made: the key holds everything that the
@@ -253,9 +254,12 @@ struct Generations {
     young_bytes: usize,
 }
 
-/// Batches by text, apart by the meaning of double quotes.
+/// Batches by text, apart by the meaning of double quotes and by database.
 #[derive(Default)]
-struct Texts([HashMap<Arc<str>, Arc<Batch>>; 2]);
+struct Texts(HashMap<Place, HashMap<Arc<str>, Arc<Batch>>>);
+
+/// Whether double quotes are of names, and the database that a text begins to run in.
+type Place = (bool, DatabaseId);
 
 impl PlanCache {
     /// An empty cache; trees are made as far as `memory` has room.
@@ -266,18 +270,19 @@ impl PlanCache {
         }
     }
 
-    /// The parsed batch; the syntax errors when it cannot be parsed.
+    /// The parsed batch, for this database; the syntax errors when it cannot be parsed.
     pub fn batch(
         &self,
         text: &str,
         options: &ParseOptions,
+        database: DatabaseId,
     ) -> std::result::Result<Arc<Batch>, Vec<SqlError>> {
-        let quoted = options.quoted_identifier;
-        if let Some(batch) = self.generations.read().young.get(text, quoted) {
+        let place = (options.quoted_identifier, database);
+        if let Some(batch) = self.generations.read().young.get(text, place) {
             batch.uses.fetch_add(1, Ordering::Relaxed);
             return Ok(batch.clone());
         }
-        if let Some(batch) = self.generations.write().rejuvenate(text, quoted) {
+        if let Some(batch) = self.generations.write().rejuvenate(text, place) {
             batch.uses.fetch_add(1, Ordering::Relaxed);
             return Ok(batch);
         }
@@ -297,7 +302,7 @@ impl PlanCache {
         // Texts that are kept are shown to whoever may see the server's state.
         if is_small && !may_hold_secrets(&batch.statements) {
             let mut generations = self.generations.write();
-            generations.insert(quoted, batch.clone());
+            generations.insert(place, batch.clone());
             generations.turn(most);
         }
         Ok(batch)
@@ -345,7 +350,7 @@ impl PlanCache {
     pub fn all(&self) -> Vec<Arc<Batch>> {
         let generations = self.generations.read();
         let texts = [&generations.young, &generations.old];
-        let maps = texts.into_iter().flat_map(|t| &t.0);
+        let maps = texts.into_iter().flat_map(|t| t.0.values());
         maps.flat_map(HashMap::values).cloned().collect()
     }
 
@@ -363,15 +368,16 @@ impl PlanCache {
 
 impl Generations {
     /// Takes a batch of the old generation over into the young one.
-    fn rejuvenate(&mut self, text: &str, quoted: bool) -> Option<Arc<Batch>> {
-        let batch = self.old.of(quoted).remove(text)?;
-        self.insert(quoted, batch.clone());
+    fn rejuvenate(&mut self, text: &str, place: Place) -> Option<Arc<Batch>> {
+        let batch = self.old.0.get_mut(&place)?.remove(text)?;
+        self.insert(place, batch.clone());
         Some(batch)
     }
 
-    fn insert(&mut self, quoted: bool, batch: Arc<Batch>) {
+    fn insert(&mut self, place: Place, batch: Arc<Batch>) {
         self.young_bytes += batch.kept_bytes();
-        self.young.of(quoted).insert(batch.text.clone(), batch);
+        let texts = self.young.0.entry(place).or_default();
+        texts.insert(batch.text.clone(), batch);
     }
 
     /// The young generation becomes the old one when it is full.
@@ -386,16 +392,12 @@ impl Generations {
 }
 
 impl Texts {
-    fn get(&self, text: &str, quoted: bool) -> Option<&Arc<Batch>> {
-        self.0[usize::from(quoted)].get(text)
-    }
-
-    fn of(&mut self, quoted: bool) -> &mut HashMap<Arc<str>, Arc<Batch>> {
-        &mut self.0[usize::from(quoted)]
+    fn get(&self, text: &str, place: Place) -> Option<&Arc<Batch>> {
+        self.0.get(&place)?.get(text)
     }
 
     fn len(&self) -> usize {
-        self.0.iter().map(HashMap::len).sum()
+        self.0.values().map(HashMap::len).sum()
     }
 }
 
@@ -427,11 +429,15 @@ pub fn parsed<T>(result: std::result::Result<T, Vec<daruma_syntax::SyntaxError>>
 mod tests {
     use super::*;
 
+    fn batch_of(cache: &PlanCache, text: &str) -> std::result::Result<Arc<Batch>, Vec<SqlError>> {
+        cache.batch(text, &ParseOptions::default(), DatabaseId(5))
+    }
+
     fn kept_after_100_texts(memory: Arc<WorkMemory>) -> usize {
         let cache = PlanCache::new(memory);
         for n in 0..100 {
             let text = format!("SELECT {n} AS c");
-            assert!(cache.batch(&text, &ParseOptions::default()).is_ok());
+            assert!(batch_of(&cache, &text).is_ok());
         }
         cache.len()
     }
@@ -447,7 +453,7 @@ mod tests {
         // Far above what this process allocates itself.
         let cache = PlanCache::new(WorkMemory::new(Some(100 << 30)));
         let text = format!("SELECT 1{}", ", 1".repeat(10_000));
-        let batch = cache.batch(&text, &ParseOptions::default());
+        let batch = batch_of(&cache, &text);
         assert!(batch.is_ok_and(|b| b.kept_bytes() > 1 << 20));
         assert!(cache.room(|_| Some(())).is_some() && cache.len() == 1);
         let before = thread_bytes();

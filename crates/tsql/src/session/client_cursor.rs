@@ -364,13 +364,13 @@ impl Execution<'_> {
         let Some(name) = called(&batch.statements).filter(|n| !self.is_system_call(n)) else {
             return Ok(None);
         };
-        let Some((_, object)) = self.find_object(name)? else {
+        let Some((database, object)) = self.find_object(name)? else {
             return Ok(None);
         };
         let ObjectKind::Procedure(module) = &object.kind else {
             return Ok(None);
         };
-        let module = self.module_batch(module)?;
+        let module = self.module_batch(database, module)?;
         let body = module.statements.first().map(|s| &s.kind);
         Ok(match body {
             Some(StatementKind::CreateProcedure(create)) => match &create.body {

@@ -65,7 +65,7 @@ impl Execution<'_> {
         let Some((module, _)) = function_of(object) else {
             return Err(messages::error(208, &[&object.name]));
         };
-        let batch = self.module_batch(module)?;
+        let batch = self.module_batch(database, module)?;
         let create = created(&batch).ok_or_else(|| messages::error(208, &[&object.name]))?;
         let parameters: Vec<(Arc<str>, DataType)> = module
             .parameters
@@ -87,7 +87,7 @@ impl Execution<'_> {
     fn function_batch(&self, function: &UserFunction, module: &ModuleDef) -> Result<Arc<Batch>> {
         match function.batch.upgrade() {
             Some(batch) => Ok(batch),
-            None => self.module_batch(module),
+            None => self.module_batch(function.database, module),
         }
     }
 
@@ -283,7 +283,7 @@ impl Execution<'_> {
         };
         self.check_depth()?;
         self.check_execute(database, object)?;
-        let batch = self.module_batch(module)?;
+        let batch = self.module_batch(database, module)?;
         let create = created(&batch).ok_or_else(|| messages::error(208, &[&object.name]))?;
         let place = (database, database);
         let mut frame = self.module_frame(FrameKind::Function, object, batch.clone(), place);

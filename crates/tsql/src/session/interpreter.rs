@@ -11,6 +11,7 @@ use super::frame::{Frame, FrameKind};
 use crate::binder::with_stack;
 use crate::error::{Result, SqlError};
 use crate::executor::{ConditionPlan, KeptPlan, Scope, prepare_condition, prepare_scalar};
+use crate::host::Host;
 use crate::instance::Batch;
 use crate::messages;
 use daruma_syntax::ParseOptions;
@@ -34,10 +35,19 @@ impl Execution<'_> {
         }
     }
 
+    /// The text as the plan cache keeps it for the current database.
+    pub(crate) fn parsed_batch(
+        &self,
+        text: &str,
+    ) -> std::result::Result<Arc<Batch>, Vec<SqlError>> {
+        let (database, options) = (self.current_database(), self.parse_options());
+        self.state.instance.plans.batch(text, &options, database)
+    }
+
     /// Runs the text of a SQL batch message.
     pub(crate) fn run_batch(&self, text: &str) -> Step<()> {
         let started = self.start_statistics();
-        let batch = match self.state.instance.plans.batch(text, &self.parse_options()) {
+        let batch = match self.parsed_batch(text) {
             Ok(batch) => batch,
             Err(errors) => return self.refuse_batch(&errors),
         };

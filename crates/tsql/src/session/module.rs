@@ -23,16 +23,17 @@ impl Execution<'_> {
         }
     }
 
-    /// The module's text, parsed under the settings it was created with.
-    pub(crate) fn module_batch(&self, module: &ModuleDef) -> Result<Arc<Batch>> {
+    /// The module's text, parsed under the settings it was created with. `database`: what its names mean.
+    pub(crate) fn module_batch(
+        &self,
+        database: DatabaseId,
+        module: &ModuleDef,
+    ) -> Result<Arc<Batch>> {
         let options = ParseOptions {
             quoted_identifier: module.quoted_identifier,
         };
-        let batch = self
-            .state
-            .instance
-            .plans
-            .batch(&module.definition, &options);
+        let plans = &self.state.instance.plans;
+        let batch = plans.batch(&module.definition, &options, database);
         batch.map_err(|errors| {
             errors
                 .into_iter()

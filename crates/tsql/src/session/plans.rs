@@ -41,7 +41,8 @@ impl Execution<'_> {
         span: Option<Span>,
         prepare: impl FnOnce() -> Result<Arc<P>>,
     ) -> Result<Arc<P>> {
-        if self.state.has_private_definitions() {
+        // A plan that is made to be shown takes the place of none that is run, and asks for more than that.
+        if self.state.has_private_definitions() || self.state.settings.borrow().shows_plans() {
             return prepare();
         }
         let (key, found) = {
@@ -142,8 +143,6 @@ fn packed(s: &SessionSettings) -> u64 {
         s.concat_null_yields_null,
         s.quoted_identifier,
         s.numeric_roundabort,
-        // Seeing a plan asks for more than running it.
-        s.shows_plans(),
         // NEXT VALUE FOR is refused then.
         s.rowcount > 0,
     ];

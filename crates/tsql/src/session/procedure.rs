@@ -352,7 +352,8 @@ impl Execution<'_> {
     ) -> Step<CallResult> {
         self.check_nesting()?;
         self.check_execute(home, object).map_err(|e| self.fail(e))?;
-        let batch = self.module_batch(module).map_err(|e| self.fail(e))?;
+        let batch = self.module_batch(database, module);
+        let batch = batch.map_err(|e| self.fail(e))?;
         let Some(StatementKind::CreateProcedure(create)) =
             batch.statements.first().map(|s| &s.kind)
         else {
@@ -558,8 +559,8 @@ impl Execution<'_> {
     }
 
     pub(super) fn dynamic_batch(&self, text: &str) -> Step<Arc<Batch>> {
-        let batch = self.state.instance.plans.batch(text, &self.parse_options());
-        batch.map_err(|errors| self.syntax_errors(errors))
+        self.parsed_batch(text)
+            .map_err(|errors| self.syntax_errors(errors))
     }
 
     pub(super) fn run_dynamic_batch(

@@ -348,9 +348,7 @@ impl Execution<'_> {
 
     pub(super) fn new_handle(&self, text: &str, definitions: &str) -> Result<i32> {
         let parameters = self.parameter_definitions(definitions)?;
-        let options = self.parse_options();
-        let batch = self.state.instance.plans.batch(text, &options);
-        let batch = batch.map_err(|errors| {
+        let batch = self.parsed_batch(text).map_err(|errors| {
             let unprepared = messages::error(8180, &[]);
             match errors.into_iter().next() {
                 Some(first) => first.followed(unprepared),
@@ -370,7 +368,7 @@ impl Execution<'_> {
                 text: Arc::from(text),
                 parameters,
                 batch: Arc::downgrade(&batch),
-                quoted_identifier: options.quoted_identifier,
+                quoted_identifier: self.parse_options().quoted_identifier,
             },
         );
         Ok(handle)

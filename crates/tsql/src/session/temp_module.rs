@@ -93,7 +93,8 @@ impl Execution<'_> {
         args: &[CallArgument],
     ) -> Step<CallResult> {
         self.check_nesting()?;
-        let batch = self.module_batch(module).map_err(|e| self.fail(e))?;
+        let batch = self.module_batch(self.current_database(), module);
+        let batch = batch.map_err(|e| self.fail(e))?;
         let created = batch.statements.first().map(|s| &s.kind);
         let Some(StatementKind::CreateProcedure(create)) = created else {
             return Err(self.fail(messages::error_state(2812, 62, &[&object.name])));

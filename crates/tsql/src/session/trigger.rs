@@ -207,7 +207,8 @@ impl Execution<'_> {
             return Ok(());
         }
         self.check_depth()?;
-        let batch = self.module_batch(&trigger.module)?;
+        let home = table.database.id();
+        let batch = self.module_batch(home, &trigger.module)?;
         let Some(StatementKind::CreateTrigger(create)) = batch.statements.first().map(|s| &s.kind)
         else {
             return Err(messages::error(208, &[&object.name]));
@@ -215,7 +216,6 @@ impl Execution<'_> {
         let ModuleBody::Statements(body) = &create.body else {
             return Err(messages::not_supported("EXTERNAL NAME"));
         };
-        let home = table.database.id();
         let mut frame = self.module_frame(FrameKind::Trigger, object, batch.clone(), (home, home));
         frame.trigger = Some(rows.clone());
         self.enter_module(&trigger.module, create.options.execute_as.as_ref(), &frame)?;

@@ -67,12 +67,7 @@ fn first_result_set(call: &SystemCall<'_, '_>) -> Result<i32> {
 
 fn parse(call: &SystemCall<'_, '_>) -> Result<Vec<Statement>> {
     let text = call.text(0).unwrap_or_default();
-    let batch = call
-        .execution
-        .instance()
-        .plans
-        .batch(&text, &call.execution.parse_options());
-    match batch {
+    match call.execution.parsed_batch(&text) {
         Ok(batch) => Ok(batch.statements.clone()),
         Err(errors) => Err(errors
             .into_iter()
@@ -159,8 +154,10 @@ fn undeclared_parameters(call: &SystemCall<'_, '_>) -> Result<i32> {
         types: HashMap::new(),
     };
     for statement in &statements {
+        let kind = Some(&statement.kind);
+        let written = |_: &()| call.execution.written_by_name(&statement.kind);
         call.execution
-            .with_access(Some(&statement.kind), || suggestions.statement(statement))?;
+            .with_access_to_change(kind, || suggestions.statement(statement), written)?;
     }
     let names = variables_in(&call.text(0).unwrap_or_default());
     let names = names.into_iter().filter(|name| !declared.contains(name));

@@ -62,7 +62,8 @@ fn padded(bytes: &[u8]) -> Vec<u8> {
 /// Batch or plan that a handle stands for.
 enum Found {
     Session(Arc<SessionEntry>),
-    Batch(Arc<Batch>),
+    /// A text, and the database that the plans meant run in; `None`: the text alone is meant.
+    Batch(Arc<Batch>, Option<DatabaseId>),
 }
 
 fn found(source: &Source<'_>) -> Result<Option<Found>> {
@@ -79,10 +80,24 @@ fn found(source: &Source<'_>) -> Result<Option<Found>> {
         return Ok(entry.map(Found::Session));
     }
     let hash = rest.first_chunk().map(|b| u64::from_be_bytes(*b));
-    let known = *kind == TEXT || kind.starts_with(&[6, 0]);
-    let batches = instance.plans.all();
-    let batch = batches.into_iter().find(|b| known && Some(b.hash) == hash);
-    Ok(batch.map(Found::Batch))
+    let database = match *kind {
+        TEXT => None,
+        [6, 0, low, high] => Some(DatabaseId(u16::from_le_bytes([low, high]))),
+        _ => return Ok(None),
+    };
+    let is_meant = |batch: &Arc<Batch>| {
+        let runs_there = |of| batch.shown_plans().iter().any(|p| p.database == of);
+        Some(batch.hash) == hash && database.is_none_or(runs_there)
+    };
+    let batch = instance.plans.all().into_iter().find(is_meant);
+    Ok(batch.map(|batch| Found::Batch(batch, database)))
+}
+
+/// The plans of a text that run in the database meant.
+fn plans_in(batch: &Batch, database: Option<DatabaseId>) -> Vec<ShownPlan> {
+    let mut plans = batch.shown_plans();
+    plans.retain(|plan| database.is_none_or(|of| plan.database == of));
+    plans
 }
 
 const SQL_TEXT: &str =
@@ -93,7 +108,7 @@ fn sql_text(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         Some(Found::Session(entry)) => {
             rows.add().set("text", &*entry.activity.lock().text);
         }
-        Some(Found::Batch(batch)) => {
+        Some(Found::Batch(batch, _)) => {
             rows.add().set("text", &*batch.text);
         }
         None => {}
@@ -106,8 +121,8 @@ const QUERY_PLAN: &str =
 
 /// Plans of all the statements of a text. NULL where the document is deeper than the type `xml` allows.
 fn query_plan(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    if let Some(Found::Batch(batch)) = found(source)? {
-        let plans = batch.shown_plans();
+    if let Some(Found::Batch(batch, database)) = found(source)? {
+        let plans = plans_in(&batch, database);
         let document = drawn(&batch, &plans, None).filter(Document::is_value);
         let database = plans.first().map(|p| i64::from(p.database.0));
         let row = rows.add();
@@ -130,10 +145,10 @@ const TEXT_QUERY_PLAN: &str =
 
 /// The same as text, however deep: of the statement that begins at the first offset, or of all.
 fn text_query_plan(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    let Some(Found::Batch(batch)) = found(source)? else {
+    let Some(Found::Batch(batch, database)) = found(source)? else {
         return Ok(());
     };
-    let plans = batch.shown_plans();
+    let plans = plans_in(&batch, database);
     let wanted = source.integer_argument(1).filter(|start| *start > 0);
     let start = match wanted {
         None => None,

@@ -121,6 +121,24 @@ impl Execution<'_> {
         Ok(planned)
     }
 
+    /// What a change that is not planned says that it writes to.
+    pub(crate) fn written_by_name(
+        &self,
+        statement: &daruma_syntax::ast::StatementKind,
+    ) -> Option<Written> {
+        let changed = self.changed_object(statement)?;
+        let (database, id) = changed.named?;
+        let catalog = self.state.catalog(database).ok()?;
+        let sets = match column_ids(catalog.object(id)?, &changed.sets) {
+            Columns::Listed(ids) => ids,
+            Columns::All => Vec::new(),
+        };
+        Some(Written {
+            through: vec![(database, id)],
+            sets,
+        })
+    }
+
     /// Binds what is not run: nothing is asked for it.
     pub(crate) fn unasked<T>(&self, bind: impl FnOnce() -> Result<T>) -> Result<T> {
         let outer = self.state.access.needs.take();
