@@ -429,6 +429,12 @@ pub trait Host {
     }
     /// Draws NEXT VALUE FOR; the sequence's cache is not undone by ROLLBACK.
     fn next_sequence_value(&self, name: &ObjectName) -> Result<Value>;
+    /// Begins a row of a statement: until [`Host::end_row`] all references to one sequence give one value. False within a row.
+    fn begin_row(&self) -> bool {
+        false
+    }
+    /// Ends the row that was begun.
+    fn end_row(&self) {}
     /// Next value for a rowversion column of the database.
     fn next_rowversion(&self, database: &Arc<Database>) -> Result<u64>;
     /// Next hidden row number of a heap or non-unique clustered index.

@@ -3,7 +3,7 @@
 //! Theory: the name decides, in that order. Scalar functions are the value room's: it knows their argument and result
 //! types. What it does not know is asked of the host.
 
-use super::next_value::{AGGREGATE, CONDITIONAL};
+use super::next_value::{AGGREGATE, CLAUSE, CONDITIONAL};
 use super::operand::Operand;
 use super::scope::means_changed;
 use super::tree::*;
@@ -368,7 +368,8 @@ impl Binder<'_> {
         }
         let mut order = Vec::new();
         for item in &call.within_group {
-            order.push((self.expr(&item.expr)?, item.descending));
+            let key = self.without_next_value(CLAUSE, |b| b.expr(&item.expr))?;
+            order.push((key, item.descending));
         }
         // MIN and MAX are the same with and without DISTINCT.
         let distinct = call.distinct && !matches!(function, F::Min | F::Max);
@@ -567,7 +568,7 @@ impl Binder<'_> {
         ty: Type,
     ) -> Result<Scalar> {
         let window = self.named_window(window)?;
-        let partition = self.args(&window.partition_by)?;
+        let partition = self.without_next_value(CLAUSE, |b| b.args(&window.partition_by))?;
         let mut order = Vec::with_capacity(window.order_by.len());
         for item in &window.order_by {
             if matches!(item.expr, Expr::Literal(Literal::Integer(_))) {
@@ -579,7 +580,8 @@ impl Binder<'_> {
                      clause expressions.",
                 ));
             }
-            order.push((self.expr(&item.expr)?, item.descending));
+            let key = self.without_next_value(CLAUSE, |b| b.expr(&item.expr))?;
+            order.push((key, item.descending));
         }
         // An order that is a constant orders nothing: ORDER BY (SELECT NULL).
         order.retain(|(s, _)| !constant_subquery(s));

@@ -180,6 +180,8 @@ impl Binder<'_> {
             };
             items.push(id);
         }
+        let mut scalars: Vec<&mut Scalar> = computed.iter_mut().map(|(_, s)| s).collect();
+        rel = self.share_next_values(rel, &mut scalars)?;
         let (own, sources): (Vec<_>, Vec<_>) = std::mem::take(&mut self.scope().tables)
             .into_iter()
             .partition(|t| t.matches(&known));

@@ -3,6 +3,7 @@
 use super::assign::Assign;
 use super::errors::{self, Verb};
 use super::inserter::{InsertOptions, InsertShape, Inserter, check_count};
+use super::made_row::MadeRow;
 use super::options;
 use super::output::{OutputPlan, OutputRun, OutputTarget, Sides};
 use super::target::Writable;
@@ -451,6 +452,7 @@ fn insert_values(rows: &[Vec<Cell>], host: &dyn Host, run: &mut Run) -> Result<(
     let mut given = Vec::new();
     for row in rows {
         given.clear();
+        let _row = MadeRow::begin(host);
         for cell in row {
             given.push(match cell {
                 Cell::Default => None,

@@ -9,6 +9,7 @@ use super::apply::Applier;
 use super::effects::Effects;
 use super::errors::{self, Verb};
 use super::expr::Evaluators;
+use super::made_row::MadeRow;
 use super::target::Writable;
 use super::view::check_view;
 use crate::access::damaged;
@@ -252,6 +253,7 @@ impl<'a> Inserter<'a> {
     fn make_row(&mut self, given: &mut [Option<Value>]) -> Result<Vec<Value>> {
         let shape: &'a InsertShape = self.shape;
         let table: &'a Writable = &shape.table;
+        let _row = MadeRow::begin(self.host);
         let mut row = Vec::with_capacity(self.shape.sources.len() + 1);
         for (ordinal, source) in self.shape.sources.iter().enumerate() {
             row.push(match source {

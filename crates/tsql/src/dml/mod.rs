@@ -33,6 +33,7 @@ mod insert;
 mod inserter;
 mod instead;
 mod keytext;
+mod made_row;
 mod merge;
 mod modify;
 pub(crate) mod options;

@@ -16,6 +16,7 @@ use super::effects::{Effects, renew_rowversion};
 use super::errors::{self, Verb, ViewProblem};
 use super::expr::Evaluators;
 use super::hot::HotUpdate;
+use super::made_row::MadeRow;
 use super::options;
 use super::output::{OutputPlan, OutputRun, OutputTarget, Sides};
 use super::seen::{Met, Seen};
@@ -217,7 +218,7 @@ pub fn prepare_update(ast: &ast::Update, host: &dyn Host) -> Result<ModifyPlan> 
         fetched: None,
     };
     plan.fetched = fetched(current.as_ref(), &plan.target)?;
-    if !has_hints(&ast.target) {
+    if !has_hints(&ast.target) && !plan.takes_next_value() {
         plan.hot = HotUpdate::prepare(ast, &plan.table, &plan.hot_facts(), host)?;
     }
     Ok(plan)
@@ -641,6 +642,11 @@ impl ModifyPlan {
         self.target.picture()
     }
 
+    fn takes_next_value(&self) -> bool {
+        let items = self.simple.iter().flat_map(|simple| &simple.items);
+        items.into_iter().any(ScalarPlan::takes_next_value)
+    }
+
     fn hot_facts(&self) -> HotFacts {
         HotFacts {
             simple: self.simple.is_some(),
@@ -837,6 +843,7 @@ impl<'a> Run<'a> {
         let plan: &'a ModifyPlan = self.plan;
         let table: &'a Writable = &plan.table;
         let shown = self.plan.output.is_some() || self.effects.has_images();
+        let _row = MadeRow::begin(self.host);
         let mut row = old.to_vec();
         for step in &set.steps {
             let mut value = match &step.source {

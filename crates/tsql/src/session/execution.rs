@@ -48,6 +48,8 @@ pub struct Execution<'a> {
     /// Transaction for table variables during the running statement.
     pub(super) variable_txn: RefCell<Option<Txn>>,
     statement_now: Cell<Option<(i64, i16)>>,
+    /// What NEXT VALUE FOR has given in the row that a statement is making.
+    row_values: RefCell<Option<Vec<(TypeKey, Value)>>>,
     pub(crate) reads: RefCell<Vec<TableReads>>,
     /// The running statement is INSERT, UPDATE, DELETE or the like: 3621 follows its errors.
     pub(crate) changes_rows: Cell<bool>,
@@ -94,6 +96,7 @@ impl<'a> Execution<'a> {
             views: RefCell::default(),
             variable_txn: RefCell::new(None),
             statement_now: Cell::new(None),
+            row_values: RefCell::default(),
             reads: RefCell::default(),
             changes_rows: Cell::new(false),
             planned: Planned::default(),

@@ -8,6 +8,7 @@ use super::check::Suspect;
 use super::execution::Execution;
 use super::fail::{Step, Stop};
 use super::frame::{Frame, FrameKind};
+use crate::binder::next_value::NESTED;
 use crate::binder::with_stack;
 use crate::error::{Result, SqlError};
 use crate::executor::{ConditionPlan, KeptPlan, Scope, prepare_condition, prepare_scalar};
@@ -299,13 +300,14 @@ impl Execution<'_> {
     }
 
     /// Value of an expression that stands alone.
-    pub(crate) fn evaluate(
+    fn evaluate_in(
         &self,
+        scope: &Scope,
         expr: &ast::Expr,
     ) -> Result<(daruma_value::Value, daruma_value::DataType)> {
         self.note_planned();
         let place = std::ptr::from_ref(expr) as usize;
-        let plan = self.expression_plan(place, || prepare_scalar(expr, &Scope::default(), self))?;
+        let plan = self.expression_plan(place, || prepare_scalar(expr, scope, self))?;
         Ok((plan.eval(&[], self)?, plan.data_type()))
     }
 
@@ -360,17 +362,37 @@ impl Execution<'_> {
         &self,
         expr: &ast::Expr,
     ) -> Result<(daruma_value::Value, daruma_value::DataType)> {
+        self.evaluate_alone_in(&Scope::default(), expr)
+    }
+
+    /// The same in a place where NEXT VALUE FOR is 11719.
+    pub(crate) fn evaluate_returned(
+        &self,
+        expr: &ast::Expr,
+    ) -> Result<(daruma_value::Value, daruma_value::DataType)> {
+        let scope = Scope {
+            next_value_error: Some(NESTED),
+            ..Scope::default()
+        };
+        self.evaluate_alone_in(&scope, expr)
+    }
+
+    fn evaluate_alone_in(
+        &self,
+        scope: &Scope,
+        expr: &ast::Expr,
+    ) -> Result<(daruma_value::Value, daruma_value::DataType)> {
         if self.in_function() {
             self.note_planned();
             let place = std::ptr::from_ref(expr) as usize;
-            let prepare = || prepare_scalar(expr, &Scope::default(), self);
+            let prepare = || prepare_scalar(expr, scope, self);
             let plan = self.expression_plan(place, prepare)?;
             // What reads no table needs no view of the data, and has nothing to take back.
             if !plan.has_subqueries() {
                 return Ok((plan.eval(&[], self)?, plan.data_type()));
             }
         }
-        self.atomic(|| self.evaluate(expr))
+        self.atomic(|| self.evaluate_in(scope, expr))
     }
 
     /// The batch of the running frame, to keep its text and plans alive.

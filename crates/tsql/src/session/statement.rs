@@ -246,7 +246,7 @@ impl Execution<'_> {
 
     fn run_return(&self, value: Option<&ast::Expr>) -> Step<Flow> {
         if let Some(expr) = value {
-            let (value, from) = self.evaluate_alone(expr).map_err(|e| self.fail(e))?;
+            let (value, from) = self.evaluate_returned(expr).map_err(|e| self.fail(e))?;
             if let Some(to) = self.top(|f| f.returns) {
                 let value = super::convert::assign(value, from, to, self);
                 let value = value.map_err(|e| self.fail(e))?;

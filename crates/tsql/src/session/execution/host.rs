@@ -293,12 +293,33 @@ impl Host for Execution<'_> {
         if !self.is_unlimited() && !self.is_chained(database, &object)? {
             self.check_object(database, &object, "UPDATE")?;
         }
+        let key = (database, object.id);
+        if let Some(known) = self.row_values.borrow().as_deref()
+            && let Some((_, value)) = known.iter().find(|(of, _)| *of == key)
+        {
+            return Ok(value.clone());
+        }
         let open = self.state.instance.open_database(database)?;
         let next = |last: Option<i128>| next_of(sequence, last, &object.name);
         let value = open
             .catalog
             .next_value(CounterId::Sequence(object.id), next)?;
-        crate::session::types::integer_value(value, sequence.data_type)
+        let value = crate::session::types::integer_value(value, sequence.data_type)?;
+        if let Some(known) = self.row_values.borrow_mut().as_mut() {
+            known.push((key, value.clone()));
+        }
+        Ok(value)
+    }
+
+    fn begin_row(&self) -> bool {
+        let mut values = self.row_values.borrow_mut();
+        let begins = values.is_none();
+        values.get_or_insert_default();
+        begins
+    }
+
+    fn end_row(&self) {
+        *self.row_values.borrow_mut() = None;
     }
 
     fn next_rowversion(&self, database: &Arc<Database>) -> Result<u64> {
