@@ -100,7 +100,7 @@ fn assemble(
     epoch: &str,
 ) -> Result<String, String> {
     fs::create_dir_all(out).map_err(|e| format!("{}: {e}", out.display()))?;
-    split(built, out)?;
+    split(built, out, needs::objcopy(&options.target))?;
     write(&out.join("LICENCES.txt"), &licences::text(graph)?)?;
     let bill = sbom::json(graph, &options.target, epoch)?;
     write(&out.join("sbom.cdx.json"), &bill)?;
@@ -178,6 +178,7 @@ fn build(options: &Options, target_folder: &Path, epoch: &str) -> Result<PathBuf
         .env("CARGO_TARGET_DIR", target_folder)
         .env("CARGO_INCREMENTAL", "0")
         .env("SOURCE_DATE_EPOCH", epoch)
+        .envs(needs::cross_variables(&options.target))
         .env_remove("RUSTFLAGS")
         .env(
             "CARGO_ENCODED_RUSTFLAGS",
@@ -198,10 +199,10 @@ fn build(options: &Options, target_folder: &Path, epoch: &str) -> Result<PathBuf
 }
 
 /// The program without its symbols, and the symbols.
-fn split(built: &Path, out: &Path) -> Result<(), String> {
+fn split(built: &Path, out: &Path, tool: &str) -> Result<(), String> {
     let (program, symbols) = (out.join("daruma"), out.join("daruma.debug"));
     let objcopy = |flags: &[&str], from: &Path, to: &Path| {
-        let mut command = Command::new("objcopy");
+        let mut command = Command::new(tool);
         command.current_dir(out).args(flags).arg(from).arg(to);
         said(&mut command)
     };

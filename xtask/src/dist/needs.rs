@@ -17,8 +17,12 @@ pub fn check(target: &str) -> Result<(), String> {
     {
         missing.push(format!("{compiler}: apt-get install {package}"));
     }
+    let objcopy_package = match is_arm64_elsewhere(target) {
+        true => "binutils-aarch64-linux-gnu",
+        false => "binutils",
+    };
     for (tool, package) in [
-        ("objcopy", "binutils"),
+        (objcopy(target), objcopy_package),
         ("tar", "tar"),
         ("gzip", "gzip"),
         ("git", "git"),
@@ -40,10 +44,41 @@ pub fn check(target: &str) -> Result<(), String> {
 fn compiler_for(target: &str) -> Option<(&'static str, &'static str)> {
     match target {
         "x86_64-unknown-linux-musl" => Some(("musl-gcc", "musl-tools")),
-        "aarch64-unknown-linux-musl" => Some(("aarch64-linux-musl-gcc", "musl-tools:arm64")),
-        "aarch64-unknown-linux-gnu" => Some(("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")),
+        _ if is_arm64_elsewhere(target) => Some((ARM64_COMPILER, "gcc-aarch64-linux-gnu")),
+        "aarch64-unknown-linux-musl" => Some(("musl-gcc", "musl-tools")),
         _ => Some(("cc", "gcc")),
     }
+}
+
+/// The compiler of Debian for Arm64 on another machine. Its headers are glibc's and its libraries are not linked: what is in C here
+/// asks both for the same, and Rust brings musl itself.
+const ARM64_COMPILER: &str = "aarch64-linux-gnu-gcc";
+
+fn is_arm64_elsewhere(target: &str) -> bool {
+    target.starts_with("aarch64-") && std::env::consts::ARCH != "aarch64"
+}
+
+/// What takes a program of this target apart.
+pub fn objcopy(target: &str) -> &'static str {
+    match is_arm64_elsewhere(target) {
+        true => "aarch64-linux-gnu-objcopy",
+        false => "objcopy",
+    }
+}
+
+/// Variables that name compiler and linker for a target of another machine, where the environment names none.
+pub fn cross_variables(target: &str) -> Vec<(String, &'static str)> {
+    if !is_arm64_elsewhere(target) {
+        return Vec::new();
+    }
+    let target = target.replace('-', "_");
+    let linker = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase());
+    let mut variables = vec![
+        (format!("CC_{target}"), ARM64_COMPILER),
+        (linker, ARM64_COMPILER),
+    ];
+    variables.retain(|(name, _)| std::env::var_os(name).is_none());
+    variables
 }
 
 fn has_std(target: &str) -> bool {
@@ -66,6 +101,15 @@ pub fn is_there(tool: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_machine_has_tools_of_its_own() {
+        let arm64 = "aarch64-unknown-linux-musl";
+        let is_elsewhere = std::env::consts::ARCH != "aarch64";
+        assert_eq!(objcopy(arm64) != "objcopy", is_elsewhere);
+        assert_eq!(cross_variables(arm64).is_empty(), !is_elsewhere);
+        assert!(cross_variables("x86_64-unknown-linux-musl").is_empty());
+    }
 
     #[test]
     fn what_is_missing_is_told_with_how_to_get_it() {
