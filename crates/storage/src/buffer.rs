@@ -392,6 +392,7 @@ impl Pool {
             }
             frame.pins.fetch_add(1, Ordering::AcqRel);
             let pin = Pin(frame);
+            pause("pool.page_of_removed_store");
             let _alone = pin.0.latch.write();
             let key = frame.key();
             let mut shard = self.shards[key.shard()].lock();
@@ -993,6 +994,7 @@ fn is_current(frame: &Frame, store: &Store, id: PageId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pause::visit;
     use crate::{EngineConfig, FileSpec, Settings};
     use daruma_base::DatabaseId;
     use daruma_sim::SimDisk;
@@ -1027,14 +1029,16 @@ mod tests {
             })
         };
         is_latched.recv().expect("latched");
-        let remover = {
-            let db = db.clone();
-            std::thread::spawn(move || db.pool().remove_store(db.store()))
-        };
-        // Whichever of the two comes first.
-        drop(go);
+        // The user is let go when the remover has come to the page, and is about to wait for it.
+        let go = Cell::new(Some(go));
+        visit(move |name| {
+            if name == "pool.page_of_removed_store" {
+                go.take();
+            }
+        });
+        db.pool().remove_store(db.store());
+        visit(|_| {});
         user.join().expect("ends");
-        remover.join().expect("ends");
         let of_store = |f: &&Frame| f.store.load(Ordering::Acquire) == db.store().id;
         assert_eq!(engine.pool().live_frames().filter(of_store).count(), 0);
     }

@@ -74,12 +74,16 @@ pub enum Bug {
     LeaveNoRoom,
     /// Others take the bytes of a leaf that a running transaction may have to take back.
     TakeKeptRoom,
+    /// Of a log's virtual log files only the first few are read.
+    ReadFewVlfs,
+    /// A step of RESTORE LOG does not cut off what one before it left behind.
+    KeepRestoredTail,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug that can be planted.
-    pub const ALL: [Bug; 26] = [
+    pub const ALL: [Bug; 28] = [
         Bug::SkipSync,
         Bug::ApplyTwice,
         Bug::PageBeforeLog,
@@ -106,6 +110,8 @@ impl Bug {
         Bug::CopyUnwritten,
         Bug::PlaceOld,
         Bug::TakeKeptRoom,
+        Bug::ReadFewVlfs,
+        Bug::KeepRestoredTail,
     ];
 
     /// Can it do harm under classic recovery?

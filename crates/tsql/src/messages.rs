@@ -717,6 +717,11 @@ const MESSAGES: &[Message] = &[
         "You can only specify the READPAST lock in the READ COMMITTED or REPEATABLE READ isolation levels.",
     ),
     m(
+        652,
+        16,
+        "The index \"%.*ls\" for table \"%.*ls\" (RowsetId %I64d) resides on a read-only filegroup (\"%.*ls\"), which cannot be modified.",
+    ),
+    m(
         701,
         17,
         "There is insufficient system memory in resource pool '%ls' to run this query.",
@@ -1104,6 +1109,7 @@ const MESSAGES: &[Message] = &[
         "Column '%.*ls' in table '%.*ls' is of a type that is invalid for use as a key column in an index.",
     ),
     m(1921, 16, "Invalid %S_MSG '%.*ls' specified."),
+    m(1924, 16, "Filegroup '%.*ls' is read-only."),
     m(
         1927,
         16,
@@ -1792,6 +1798,11 @@ const MESSAGES: &[Message] = &[
         "Constraint '%.*ls' does not belong to table '%.*ls'.",
     ),
     m(
+        3740,
+        16,
+        "Cannot drop the %S_MSG '%.*ls' because at least part of the table resides on a read-only filegroup.",
+    ),
+    m(
         3752,
         16,
         "The database '%.*ls' is currently joined to an availability group.  Before you can drop the database, you need to remove it from the availability group.",
@@ -2229,6 +2240,11 @@ const MESSAGES: &[Message] = &[
         5042,
         16,
         "The %S_MSG '%.*ls' cannot be removed because it is not empty.",
+    ),
+    m(
+        5047,
+        16,
+        "Cannot change the READONLY property of the PRIMARY filegroup.",
     ),
     m(
         5058,

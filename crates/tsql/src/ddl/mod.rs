@@ -152,11 +152,13 @@ fn lock_for_change(ex: &Execution<'_>, table: TableRef) -> Result<TableRef> {
     ex.lock_schema(&table.database, table.object_id)?;
     ex.last_written
         .set(Some((table.database.id(), table.object_id)));
-    match ex.table_by_id(table.database.id(), table.object_id) {
+    let table = match ex.table_by_id(table.database.id(), table.object_id) {
         // It was dropped while this statement waited.
         Err(error) if error.number == 208 => Err(messages::error(4902, &[&table.name])),
         other => other,
-    }
+    }?;
+    ex.state.check_filegroups(&table)?;
+    Ok(table)
 }
 
 /// Locks an object for schema modification.

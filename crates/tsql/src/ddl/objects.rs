@@ -385,6 +385,9 @@ fn remove(
             return Err(messages::error(3726, &[&name.dotted()]));
         }
         super::bound::refuse(ex, database, object, ("DROP TABLE", 1), &name.dotted())?;
+        if ex.state.read_only_filegroup(database, def).is_some() {
+            return Err(messages::error(3740, &[&"table", &name.dotted()]));
+        }
         let triggers: Vec<i32> = catalog.triggers_of(object.id).map(|t| t.id).collect();
         let txn = ex.state.txn_in(database)?;
         drop_trees(&txn, def)?;

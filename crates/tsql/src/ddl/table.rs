@@ -150,7 +150,7 @@ pub(super) fn filegroup(
         .database(database)
         .ok_or_else(|| messages::error(2520, &[&database.0]))?;
     let def = entry.def();
-    match space {
+    let group = match space {
         None => Ok(def.default_filegroup()),
         Some(space) if space.column.is_some() => Err(messages::not_supported("partition schemes")),
         Some(space) if space.name.is("default") => Ok(def.default_filegroup()),
@@ -162,6 +162,10 @@ pub(super) fn filegroup(
                 &[&"filegroup", &space.name.text],
             )),
         },
+    }?;
+    match def.filegroups.iter().find(|g| g.id == group && g.read_only) {
+        Some(group) => Err(messages::error(1924, &[&group.name])),
+        None => Ok(group),
     }
 }
 

@@ -17,12 +17,12 @@ use super::SessionState;
 use super::temp::TempUndo;
 use super::unhard::Lateness;
 use crate::error::{Result, SqlError};
-use crate::host::IsolationLevel;
+use crate::host::{IsolationLevel, TableRef};
 use crate::instance::OpenDatabase;
 use crate::instance::hadr::Availability;
 use crate::messages;
 use daruma_base::DatabaseId;
-use daruma_catalog::{CatalogDelta, Change, DatabaseCatalog, names_equal};
+use daruma_catalog::{CatalogDelta, Change, DatabaseCatalog, FilegroupDef, TableDef, names_equal};
 use daruma_storage::{DelayedDurability, Durability, Savepoint, Txn, commit_together};
 use std::sync::Arc;
 
@@ -443,6 +443,32 @@ impl SessionState {
             true => Err(messages::error(3906, &[&entry.name()])),
             false => Ok(()),
         }
+    }
+
+    /// Error 652 where an index of the table, or its large values, lie in a filegroup that is read-only.
+    pub(crate) fn check_filegroups(&self, table: &TableRef) -> Result<()> {
+        let Some(group) = self.read_only_filegroup(table.database.id(), &table.def) else {
+            return Ok(());
+        };
+        let index = table.def.indexes.iter().find(|i| i.filegroup == group.id);
+        let name = index.and_then(|i| i.name.clone()).unwrap_or_default();
+        let rowset = index.map_or(0, |i| i.tree.0.to_u64());
+        let arguments: [&dyn std::fmt::Display; 4] = [&name, &table.name, &rowset, &group.name];
+        Err(messages::error(652, &arguments))
+    }
+
+    /// The filegroup that keeps the table from being changed.
+    pub(crate) fn read_only_filegroup(
+        &self,
+        database: DatabaseId,
+        table: &TableDef,
+    ) -> Option<FilegroupDef> {
+        let def = self.instance.database(database)?.def();
+        let holds = |group: &u16| {
+            table.filegroup == *group || table.indexes.iter().any(|i| i.filegroup == *group)
+        };
+        let mut groups = def.filegroups.iter();
+        groups.find(|g| g.read_only && holds(&g.id)).cloned()
     }
 
     /// Has the transaction changed definitions that nobody else sees yet?

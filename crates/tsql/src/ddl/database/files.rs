@@ -1,5 +1,6 @@
 //! Files and filegroups of a database: added, changed and removed.
 
+use super::exclusive::exclusive;
 use super::{claim_files, edit, file_def, file_error, growth, next_file_id, pages, unique_files};
 use crate::error::{Result, SqlError};
 use crate::instance::left_behind::{Cleaner, marked_adding, marked_removing, sync_directories};
@@ -8,6 +9,10 @@ use crate::messages;
 use crate::session::Execution;
 use daruma_catalog::{DatabaseDef, FileDef, FilegroupDef, names_equal};
 use daruma_syntax::ast::{FileSize, FileSpec, FilegroupChange};
+use std::sync::Arc;
+
+/// The filegroup of the primary file.
+const PRIMARY_FILEGROUP: u16 = 1;
 
 pub(super) fn add_files(
     ex: &Execution<'_>,
@@ -252,7 +257,7 @@ pub(super) fn remove_filegroup(
 
 pub(super) fn modify_filegroup(
     ex: &Execution<'_>,
-    entry: &DatabaseEntry,
+    entry: &Arc<DatabaseEntry>,
     name: &str,
     change: &FilegroupChange,
 ) -> Result<()> {
@@ -261,6 +266,19 @@ pub(super) fn modify_filegroup(
         .filegroup_named(name)
         .map(|g| g.id)
         .ok_or_else(|| messages::error(1921, &[&"filegroup", &name]))?;
+    if matches!(
+        change,
+        FilegroupChange::ReadOnly | FilegroupChange::ReadWrite
+    ) {
+        if id == PRIMARY_FILEGROUP {
+            return Err(messages::error(5047, &[]));
+        }
+        if id == def.version_store_filegroup {
+            let what = "READ_ONLY for the filegroup of the persistent version store";
+            return Err(messages::not_supported(what));
+        }
+        exclusive(ex, entry, None)?;
+    }
     edit(ex, entry, |def| {
         for group in &mut def.filegroups {
             match change {

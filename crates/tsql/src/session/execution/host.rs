@@ -229,6 +229,7 @@ impl Host for Execution<'_> {
                 return Err(messages::error(3906, &[&table.database.name()]));
             }
             self.state.check_writable(table.database.id())?;
+            self.state.check_filegroups(table)?;
             let object = LockResource::Object(table.object_id);
             self.lock_for_transaction(&table.database, object, LockMode::IntentExclusive)?;
             self.check_definition(table)?;
