@@ -1878,6 +1878,11 @@ const MESSAGES: &[Message] = &[
         "Uncommittable transaction is detected at the end of the batch. The transaction is rolled back.",
     ),
     m(
+        4030,
+        16,
+        "The medium on device '%ls' expires on %ls and cannot be overwritten.",
+    ),
+    m(
         4035,
         0,
         "Processed %I64d pages for database '%ls', file '%ls' on file %d.",

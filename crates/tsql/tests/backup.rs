@@ -341,6 +341,49 @@ fn headers_files_labels_and_histories() {
 }
 
 #[test]
+fn a_backup_that_has_not_expired_is_not_overwritten() {
+    let (_server, mut client) = server_with_rows(5);
+    let refused = "Msg 4030, Level 16";
+    for (at, kept) in [
+        ("RETAINDAYS = 30", "expires on"),
+        (
+            "EXPIREDATE = '2099-01-02 03:04'",
+            "expires on Jan  2 2099  3:04:00:000AM and cannot be overwritten",
+        ),
+    ] {
+        client.run("BACKUP DATABASE d TO DISK = '/b/k.bak' WITH FORMAT");
+        client.run(&format!(
+            "BACKUP DATABASE d TO DISK = '/b/k.bak' WITH INIT, NAME = 'kept', {at}"
+        ));
+        for again in ["INIT", "INIT, NOSKIP"] {
+            let answer = client.run(&format!(
+                "BACKUP DATABASE d TO DISK = '/b/k.bak' WITH {again}"
+            ));
+            assert!(
+                answer.contains(refused) && answer.contains(kept),
+                "{answer}"
+            );
+            let answer = client.run(&format!("BACKUP LOG d TO DISK = '/b/k.bak' WITH {again}"));
+            assert!(answer.contains(refused), "{answer}");
+        }
+        // Another one behind it does no harm, and does not make it fall due.
+        client.run("BACKUP DATABASE d TO DISK = '/b/k.bak'");
+        let header = client.run("RESTORE HEADERONLY FROM DISK = '/b/k.bak'");
+        assert!(header.contains("kept | NULL | 1 | 20"), "{header}");
+        let answer = client.run("BACKUP DATABASE d TO DISK = '/b/k.bak' WITH INIT");
+        assert!(answer.contains(refused), "{answer}");
+        let answer = client.run("BACKUP DATABASE d TO DISK = '/b/k.bak' WITH INIT, SKIP");
+        assert!(!answer.contains("Msg 4030"), "{answer}");
+        let header = client.run("RESTORE HEADERONLY FROM DISK = '/b/k.bak'");
+        assert!(header.contains("(1 row affected)"), "{header}");
+    }
+    // What has fallen due is overwritten.
+    client.run("BACKUP DATABASE d TO DISK = '/b/o.bak' WITH EXPIREDATE = '2001-01-01'");
+    let answer = client.run("BACKUP DATABASE d TO DISK = '/b/o.bak' WITH INIT");
+    assert!(!answer.contains("Msg 4030"), "{answer}");
+}
+
+#[test]
 fn what_cannot_be_is_refused_in_the_products_words() {
     let (_server, mut client) = server_with_rows(5);
     for (statement, number) in [

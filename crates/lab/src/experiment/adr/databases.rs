@@ -56,6 +56,8 @@ pub struct Database {
 pub struct Set {
     pub variant: Variant,
     pub databases: Vec<Database>,
+    /// Sizes behind the restore: setting up makes some logs grow.
+    restored: Vec<FileSize>,
 }
 
 impl Set {
@@ -67,6 +69,19 @@ impl Set {
             .map(|at| (at - 1, at))
             .collect()
     }
+
+    /// These sizes, with those behind the restore where the restore made the file.
+    pub fn at_first(&self, mut sizes: Vec<FileSize>) -> Vec<FileSize> {
+        for size in &mut sizes {
+            let same = |r: &&FileSize| r.database == size.database && r.file == size.file;
+            size.pages = self
+                .restored
+                .iter()
+                .find(same)
+                .map_or(size.pages, |r| r.pages);
+        }
+        sizes
+    }
 }
 
 /// Makes the databases as the article does, for as much of it as the server supports.
@@ -76,11 +91,12 @@ pub fn create(lab: &mut Lab, variant: Variant) -> Result<Set, LabError> {
         .into_iter()
         .filter(|(_, _, ar)| accelerated || !ar)
         .collect();
-    let names: Vec<&str> = chosen.iter().map(|(name, _, _)| *name).collect();
+    let names: Vec<&'static str> = chosen.iter().map(|(name, _, _)| *name).collect();
     lab.create_samples(&names)?;
     let folder = lab.data_folder()?;
     let mut statements = String::new();
     let mut client = lab.client("master")?;
+    let restored = sizes_of(&mut client, &names)?;
     for (name, level, ar) in &chosen {
         lab.step(format!("setting up {name}"));
         for statement in setup(name, *level, *ar, variant, &folder) {
@@ -99,7 +115,11 @@ pub fn create(lab: &mut Lab, variant: Variant) -> Result<Set, LabError> {
         });
     }
     lab.publish(overview(&mut client, variant, statements)?);
-    Ok(Set { variant, databases })
+    Ok(Set {
+        variant,
+        databases,
+        restored,
+    })
 }
 
 fn setup(name: &str, level: u32, ar: bool, variant: Variant, folder: &str) -> Vec<String> {
@@ -195,18 +215,23 @@ pub struct FileSize {
 
 /// Sizes in pages of all files of the set, database by database, in the order of their ids.
 pub fn file_sizes(client: &mut Client, set: &Set) -> Result<Vec<FileSize>, LabError> {
+    let names: Vec<&str> = set.databases.iter().map(|d| d.name).collect();
+    sizes_of(client, &names)
+}
+
+fn sizes_of(client: &mut Client, names: &[&'static str]) -> Result<Vec<FileSize>, LabError> {
     let mut sizes = Vec::new();
-    for database in &set.databases {
+    for database in names {
         let rows = client.table(&format!(
             "SELECT physical_name, type_desc, size FROM {}.sys.database_files ORDER BY file_id",
-            bracketed(database.name)
+            bracketed(database)
         ))?;
         for row in rows {
             let [path, kind, pages] = row.as_slice() else {
                 continue;
             };
             sizes.push(FileSize {
-                database: database.name,
+                database,
                 file: path.rsplit(['/', '\\']).next().unwrap_or(path).to_string(),
                 is_log: kind == "LOG",
                 pages: pages.parse().unwrap_or(0),
@@ -224,6 +249,24 @@ pub fn pages(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_begins_as_large_as_it_was_restored() {
+        let size = |file: &str, pages| FileSize {
+            database: "d",
+            file: file.into(),
+            is_log: false,
+            pages,
+        };
+        let set = Set {
+            variant: Variant::AsMeant,
+            databases: Vec::new(),
+            restored: vec![size("d_log.ldf", 9_216)],
+        };
+        let found = vec![size("d_log.ldf", 17_408), size("VS_d.ndf", 8_192)];
+        let pages: Vec<u64> = set.at_first(found).iter().map(|f| f.pages).collect();
+        assert_eq!(pages, [9_216, 8_192]);
+    }
 
     #[test]
     fn the_filegroup_is_named_only_as_meant() {

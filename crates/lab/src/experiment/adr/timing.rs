@@ -32,7 +32,7 @@ pub fn pair(database: &str) -> String {
 /// Times 10 sessions that each update a table there and back 10 times.
 pub fn run(lab: &mut Lab, args: &AdrArgs, set: &Set) -> Result<(), LabError> {
     let mut client = lab.client("master")?;
-    let before = file_sizes(&mut client, set)?;
+    let before = set.at_first(file_sizes(&mut client, set)?);
     let mut results = Vec::new();
     for database in &set.databases {
         lab.check_interrupt()?;

@@ -13,7 +13,7 @@ use crate::sql::Ask;
 use serde_json::json;
 use std::time::Instant;
 
-/// Published phases with the 20 million rows, recovery off: analysis, redo and undo in ms, as its text has them.
+/// Published phases with the 20 million rows, accelerated recovery off: analysis, redo and undo in ms, as its text has them.
 const PUBLISHED_OFF_MS: (f64, f64, f64) = (9.0, 156_000.0, 209_000.0);
 /// As the study's table has it; its text says 364.
 const PUBLISHED_OFF_S: f64 = 365.0;
@@ -299,7 +299,10 @@ fn figures_of(lab: &mut Lab, work: Work, found: &[Measured]) {
     let rows = figures::grouped(off.rows as f64);
     let on = largest(Mode::Accelerated);
     lab.report.figure(
-        format!("Restart with {rows} rows {}, recovery off", work.title()),
+        format!(
+            "Restart with {rows} rows {}, accelerated recovery off",
+            work.title()
+        ),
         figures::seconds(off.answer_s),
         match work {
             Work::Inserts => "published 365 s with 20,000,000 rows",
@@ -311,7 +314,10 @@ fn figures_of(lab: &mut Lab, work: Work, found: &[Measured]) {
         return;
     };
     lab.report.figure(
-        format!("Restart with {rows} rows {}, recovery on", work.title()),
+        format!(
+            "Restart with {rows} rows {}, accelerated recovery on",
+            work.title()
+        ),
         figures::seconds(on.answer_s),
         match work {
             Work::Inserts => "published 1 s; target under 1 s for any size",

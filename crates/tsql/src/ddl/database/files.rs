@@ -273,7 +273,8 @@ pub(super) fn modify_filegroup(
         if id == PRIMARY_FILEGROUP {
             return Err(messages::error(5047, &[]));
         }
-        if id == def.version_store_filegroup {
+        let is_accelerated = entry.open()?.storage.settings().accelerated_recovery;
+        if is_accelerated && id == def.version_store_filegroup {
             let what = "READ_ONLY for the filegroup of the persistent version store";
             return Err(messages::not_supported(what));
         }

@@ -11,8 +11,8 @@ use crate::instance::{
 use crate::messages;
 use crate::session::Execution;
 use daruma_backup::{
-    self as engine, BackupError, BackupKind, Destination, Device, DiskDevice, MediaLabel, Random16,
-    Request, SetInfo, Tuning,
+    self as engine, BackupError, BackupKind, Destination, Device, DiskDevice, MediaLabel, MediaSet,
+    Random16, Request, SetInfo, Tuning,
 };
 use daruma_base::{Lsn, PageId};
 use daruma_catalog::DatabaseDef;
@@ -65,6 +65,9 @@ pub(super) fn backup(ex: &Execution<'_>, statement: &ast::Backup) -> Result<()> 
     let open = entry.open()?;
     let destination = destination(ex, statement, &options)?;
     let _claim = claim_files(ex, &destination)?;
+    if destination.overwrite && !destination.format && !options.has("SKIP") {
+        check_expired(ex, &destination)?;
+    }
     let tuning = tuning(ex, &options)?;
     let job = Job {
         ex,
@@ -96,6 +99,32 @@ fn destination(
         overwrite: options.has("INIT") || format,
         format,
     })
+}
+
+/// Error 4030 where a set on the media is not to be overwritten yet. What is no backup is left to who writes over it.
+fn check_expired(ex: &Execution<'_>, destination: &Destination) -> Result<()> {
+    let now = ex.instance().now_utc();
+    let mirrors = destination.mirrors.iter().flatten();
+    for device in destination.devices.iter().chain(mirrors) {
+        let Ok(media) = MediaSet::open_any(std::slice::from_ref(device)) else {
+            continue;
+        };
+        let sets = media.positions().into_iter();
+        let expiries = sets.filter_map(|position| media.set_info(position).ok()?.expires_utc);
+        if let Some(latest) = expiries.max().filter(|at| *at > now) {
+            let at = expiry_text(latest, ex.instance().env().clock.local_offset_minutes());
+            return Err(messages::error(4030, &[&device.name(), &at]));
+        }
+    }
+    Ok(())
+}
+
+/// An instant in local time, as `Jan  1 2027 12:00:00:000AM`.
+fn expiry_text(utc_100ns: i64, offset_minutes: i16) -> String {
+    let local = i128::from(utc_100ns) + i128::from(offset_minutes) * 600_000_000;
+    let at = jiff::Timestamp::from_nanosecond(local * 100).unwrap_or_default();
+    let civil = at.to_zoned(jiff::tz::TimeZone::UTC).datetime();
+    civil.strftime("%b %e %Y %l:%M:%S:000%p").to_string()
 }
 
 /// The files of a backup, for as long as it takes: nobody else's, and nobody else's meanwhile.
@@ -284,7 +313,6 @@ impl Job<'_, '_> {
         let settings = self.open.storage.settings();
         let path = path_of(&def);
         let base = self.base().ok();
-        let expires = self.options.number("RETAINDAYS");
         SetInfo {
             set: Random16::default(),
             position: 0,
@@ -298,10 +326,7 @@ impl Job<'_, '_> {
             database_created_utc: def.created_utc,
             started_utc: 0,
             finished_utc: 0,
-            expires_utc: expires.map(|days| {
-                let days = i64::try_from(days.min(99_999)).unwrap_or(0);
-                instance.now_utc() + days * 864_000_000_000
-            }),
+            expires_utc: self.expires_utc(),
             first_lsn: 0,
             last_lsn: 0,
             checkpoint_lsn: self.open.storage.log_stats().checkpoint_lsn.0,
@@ -330,6 +355,18 @@ impl Job<'_, '_> {
             damaged_pages: Vec::new(),
             manifest: Vec::new(),
         }
+    }
+
+    /// EXPIREDATE or RETAINDAYS.
+    fn expires_utc(&self) -> Option<i64> {
+        let instance = self.ex.instance();
+        if let Some(at) = self.options.moment("EXPIREDATE") {
+            let offset = instance.env().clock.local_offset_minutes();
+            return Some(super::restore::utc_of(at, offset));
+        }
+        let days = self.options.number("RETAINDAYS")?;
+        let days = i64::try_from(days.min(99_999)).unwrap_or(0);
+        Some(instance.now_utc() + days * 864_000_000_000)
     }
 
     fn report(&self, watch: &Watch<'_, '_>, what: &str, info: &SetInfo) -> Result<()> {
