@@ -269,7 +269,7 @@ impl ServiceSession for EngineSession {
     }
 
     fn language(&self) -> String {
-        "us_english".to_string()
+        self.session.language().to_string()
     }
 
     fn route(&self) -> Option<Routing> {

@@ -76,14 +76,12 @@ pub enum Bug {
     TakeKeptRoom,
     /// Of a log's virtual log files only the first few are read.
     ReadFewVlfs,
-    /// A step of RESTORE LOG does not cut off what one before it left behind.
-    KeepRestoredTail,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug that can be planted.
-    pub const ALL: [Bug; 28] = [
+    pub const ALL: [Bug; 27] = [
         Bug::SkipSync,
         Bug::ApplyTwice,
         Bug::PageBeforeLog,
@@ -111,7 +109,6 @@ impl Bug {
         Bug::PlaceOld,
         Bug::TakeKeptRoom,
         Bug::ReadFewVlfs,
-        Bug::KeepRestoredTail,
     ];
 
     /// Can it do harm under classic recovery?

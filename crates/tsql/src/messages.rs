@@ -762,6 +762,11 @@ const MESSAGES: &[Message] = &[
         "Database '%.*ls' is being recovered. Waiting until recovery is finished.",
     ),
     m(
+        923,
+        14,
+        "Database '%.*ls' is in restricted mode. Only the database owner and members of the dbcreator and sysadmin roles can access it.",
+    ),
+    m(
         924,
         14,
         "Database '%.*ls' is already open and can only have one user at a time.",
@@ -2261,6 +2266,11 @@ const MESSAGES: &[Message] = &[
         16,
         "ALTER DATABASE failed because a lock could not be placed on database '%.*ls'. Try again later.",
     ),
+    m(
+        5064,
+        16,
+        "Changes to the state or options of database '%.*ls' cannot be made at this time. The database is in single-user mode, and a user is currently connected to it.",
+    ),
     m(5069, 16, "ALTER DATABASE statement failed."),
     m(
         5070,
@@ -3383,6 +3393,11 @@ const MESSAGES: &[Message] = &[
         15118,
         16,
         "Password validation failed. The password does not meet the operating system policy requirements because it is not complex enough.",
+    ),
+    m(
+        15122,
+        16,
+        "The CHECK_EXPIRATION option cannot be used when CHECK_POLICY is OFF.",
     ),
     m(
         15123,

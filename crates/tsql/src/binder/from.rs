@@ -335,6 +335,7 @@ impl Binder<'_> {
                 name: column.name.clone(),
                 qualified: format!("{qualified}.{}", column.name),
                 identity: false,
+                rowguid: false,
                 computed: false,
                 null_literal: false,
             })?;

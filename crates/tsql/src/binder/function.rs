@@ -70,6 +70,11 @@ impl Binder<'_> {
                 let bits = Scalar::new(Kind::Grouping(args), Type::new(DataType::Int, false));
                 types::convert(bits, data_type)
             }
+            "CHECKSUM" | "BINARY_CHECKSUM" if call.star => {
+                let columns = self.expand_wildcard(None)?;
+                let args = columns.iter().map(|(_, id)| self.column(*id)).collect();
+                self.call_by_name(&name, args)
+            }
             "ISNULL" => self.without_next_value(CONDITIONAL, |b| b.isnull(call)),
             "ISJSON" if call.args.len() == 2 => {
                 let mut args = self.args(call.args.get(..1).unwrap_or_default())?;
@@ -257,9 +262,10 @@ impl Binder<'_> {
     pub(super) fn pseudo(&mut self, pseudo: PseudoColumn) -> Result<Scalar> {
         let wanted = |column: &super::ColumnInfo| match pseudo {
             PseudoColumn::Identity => column.identity,
+            PseudoColumn::RowGuid => column.rowguid,
             // Only OUTPUT of a MERGE has it.
             PseudoColumn::Action => column.name == "$action",
-            _ => false,
+            PseudoColumn::Cuid => false,
         };
         let tables = self.scopes.last().into_iter().flat_map(|s| &s.tables);
         let found = tables

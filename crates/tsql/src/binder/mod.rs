@@ -67,6 +67,8 @@ pub struct ColumnInfo {
     /// As messages name it: with its table.
     pub qualified: String,
     pub identity: bool,
+    /// ROWGUIDCOL.
+    pub rowguid: bool,
     /// An expression, not a table's column.
     pub computed: bool,
     /// The literal NULL, which takes any type in a set operation.
@@ -189,6 +191,7 @@ impl<'a> Binder<'a> {
             name: name.to_string(),
             qualified: name.to_string(),
             identity: false,
+            rowguid: false,
             computed: true,
             null_literal: scalar.is_null_literal(),
         })?;

@@ -290,6 +290,7 @@ impl Binder<'_> {
             let mut info = self.columns[bound[0].columns[position].id as usize].clone();
             info.ty = ty;
             info.identity = false;
+            info.rowguid = false;
             info.computed = true;
             info.null_literal = bound
                 .iter()
@@ -692,6 +693,9 @@ impl Binder<'_> {
                             }
                             _ => column.name.text.clone(),
                         },
+                        (None, Expr::Pseudo(_)) => scalar
+                            .as_column()
+                            .map_or(String::new(), |id| self.columns[id as usize].name.clone()),
                         _ => String::new(),
                     };
                     items.push(Item {

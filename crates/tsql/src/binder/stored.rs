@@ -34,6 +34,7 @@ impl Binder<'_> {
                 name: column.name.clone(),
                 qualified: format!("{qualified}.{}", column.name),
                 identity: column.is_identity,
+                rowguid: column.is_rowguid,
                 computed: column.computed.is_some(),
                 null_literal: false,
             })?);

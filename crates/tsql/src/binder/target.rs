@@ -484,6 +484,7 @@ impl Binder<'_> {
             name: String::new(),
             qualified: String::new(),
             identity: false,
+            rowguid: false,
             computed: true,
             null_literal: false,
         };

@@ -666,6 +666,7 @@ fn name_scope(binder: &mut Binder<'_>, scope: &Scope) -> Result<NameScope> {
                 name: column.name.clone(),
                 qualified: format!("{}.{}", table.name, column.name),
                 identity: false,
+                rowguid: false,
                 computed: false,
                 null_literal: false,
             })?;

@@ -1,5 +1,6 @@
 //! A database as the instance holds it: definition, storage and catalog, if it is open.
 
+use super::door::Door;
 use super::hadr::{Availability, Lease};
 use super::{MASTER, MSDB, TEMPDB};
 use crate::error::Result;
@@ -12,7 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 
 /// Compatibility level of SQL Server 2022.
 pub const COMPATIBILITY_LEVEL: u32 = 160;
@@ -33,8 +34,7 @@ pub struct DatabaseEntry {
     failure: RwLock<Option<String>>,
     /// It waits for its recovery after the start of the server, or is in the middle of it.
     is_recovering: AtomicBool,
-    /// Sessions that have it as current database.
-    sessions: AtomicI32,
+    door: Door,
     /// One backup of the data, or change of the files, at a time; one backup of the log.
     pub backup: Mutex<()>,
     pub log_backup: Mutex<()>,
@@ -59,13 +59,15 @@ impl DatabaseEntry {
 
     /// A database that is known and not open.
     pub fn new(def: DatabaseDef) -> DatabaseEntry {
+        let door = Door::default();
+        door.set_single(def.user_access == UserAccess::Single);
         DatabaseEntry {
             id: DatabaseId(def.id),
             def: RwLock::new(Arc::new(def)),
             open: RwLock::new(None),
             failure: RwLock::new(None),
             is_recovering: AtomicBool::new(false),
-            sessions: AtomicI32::new(0),
+            door,
             backup: Mutex::new(()),
             log_backup: Mutex::new(()),
             last_log_backup: AtomicI64::new(0),
@@ -119,6 +121,7 @@ impl DatabaseEntry {
 
     /// Replaces the definition in memory; the caller has stored it.
     pub fn set_def(&self, def: DatabaseDef) {
+        self.door.set_single(def.user_access == UserAccess::Single);
         *self.def.write() = Arc::new(def);
     }
 
@@ -226,17 +229,58 @@ impl DatabaseEntry {
 
     /// Sessions whose current database it is.
     pub fn session_count(&self) -> i32 {
-        self.sessions.load(Ordering::Relaxed)
+        self.door.count()
     }
 
-    /// A session makes it its current database.
-    pub fn enter(&self) {
-        self.sessions.fetch_add(1, Ordering::Relaxed);
+    /// A session makes it its current database. Error 924 when it is in SINGLE_USER and another's.
+    pub fn enter(&self, spid: i32) -> Result<()> {
+        match self.door.enter(spid) {
+            true => Ok(()),
+            false => Err(self.in_use()),
+        }
     }
 
     /// A session left it.
-    pub fn leave(&self) {
-        self.sessions.fetch_sub(1, Ordering::Relaxed);
+    pub fn leave(&self, spid: i32) {
+        self.door.leave(spid);
+    }
+
+    /// A session works in it from another one: was that noted, so that the visit has to end? Error 924 as for [`DatabaseEntry::enter`].
+    pub fn visit(&self, spid: i32) -> Result<bool> {
+        match self.door.visit(spid) {
+            None => Ok(false),
+            Some(true) => Ok(true),
+            Some(false) => Err(self.in_use()),
+        }
+    }
+
+    /// The end of a visit that was noted.
+    pub fn end_visit(&self, spid: i32) {
+        self.door.end_visit(spid);
+    }
+
+    /// Error 5064 while it is in SINGLE_USER and another session's.
+    pub fn check_changeable(&self, spid: i32) -> Result<()> {
+        match self.door.is_held_by_other(spid) {
+            true => Err(messages::error(5064, &[&self.name()])),
+            false => Ok(()),
+        }
+    }
+
+    /// Lets in nobody but this session, or the first that comes; not while another session is there. Was it done? The definition
+    /// has to follow.
+    pub fn close_for_others(&self, spid: i32) -> bool {
+        self.door.make_single(spid)
+    }
+
+    /// Admits whom the definition admits: after [`DatabaseEntry::close_for_others`] that came to nothing.
+    pub fn reopen_door(&self) {
+        let is_single = self.def().user_access == UserAccess::Single;
+        self.door.set_single(is_single);
+    }
+
+    fn in_use(&self) -> crate::error::SqlError {
+        messages::error(924, &[&self.name()])
     }
 
     fn not_online(&self) -> crate::error::SqlError {

@@ -19,6 +19,7 @@
 pub mod completed;
 mod configuration;
 mod database;
+mod door;
 mod error_log;
 pub mod events;
 mod files;

@@ -12,7 +12,7 @@ use crate::session::SessionState;
 use crate::sink::EnvChange;
 use daruma_base::DatabaseId;
 use daruma_base::cancel::CancelReason;
-use daruma_catalog::{CounterId, UserAccess};
+use daruma_catalog::CounterId;
 use daruma_syntax::ast::{self, Expr, KillTarget, Literal, Statement, StatementKind};
 use daruma_syntax::{ParseOptions, parse_object_name};
 use daruma_value::Value;
@@ -54,9 +54,12 @@ impl Execution<'_> {
             Err(error) => return Err(self.failed(0xFD, error)),
         };
         let outermost = self.state.frames.borrow().len() == 1;
-        match outermost {
+        let entered = match outermost {
             true => self.state.enter_database(entry.clone()),
-            false => self.top_mut(|f| f.database = entry.id()),
+            false => self.state.visit(&entry).map(|_noted| ()),
+        };
+        if let Err(error) = entered {
+            return Err(self.failed(0xFD, error));
         }
         self.top_mut(|f| f.database = entry.id());
         let new = entry.name();
@@ -80,12 +83,7 @@ impl Execution<'_> {
             .availability()
             .check_intent(&entry.name(), reads_only)?;
         self.state.rights(entry.id())?;
-        let single = entry.def().user_access == UserAccess::Single;
-        let own = i32::from(self.current_database() == entry.id());
-        match single && entry.session_count() > own {
-            true => Err(messages::error(924, &[&name])),
-            false => Ok(entry),
-        }
+        Ok(entry)
     }
 
     pub(crate) fn run_database(&self, statement: &Statement) -> Step<()> {

@@ -139,6 +139,9 @@ impl<'a> Execution<'a> {
         }
         self.release_statement();
         self.count_uncommitted();
+        if s.trancount.get() == 0 {
+            s.end_visits();
+        }
         s.frames.borrow_mut().clear();
         s.caught.borrow_mut().clear();
         s.end_request();

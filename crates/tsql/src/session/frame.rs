@@ -59,6 +59,7 @@ pub(crate) struct TriggerRows {
     pub updated_columns: Vec<i32>,
     /// Rows that the statement changed: @@ROWCOUNT when the trigger begins.
     pub count: u64,
+    pub instead_of: bool,
 }
 
 pub(crate) struct Frame {

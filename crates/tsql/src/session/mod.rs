@@ -88,7 +88,7 @@ pub use properties::state_name;
 pub(crate) use query::into_of;
 pub(crate) use raise::WAITFOR;
 pub use rpc::{Prepared, RpcArgument, RpcProcedure, RpcRequest};
-pub(crate) use settings::message_language;
+pub(crate) use settings::{language_name, language_of_id, message_language};
 pub use table_argument::{SentColumn, SentTable, TableArgument, TakeRow};
 pub(crate) use temp::drop_trees;
 pub use temp_module::TempModule;
@@ -126,6 +126,8 @@ pub(crate) struct SessionState {
     pub settings: RefCell<SessionSettings>,
     pub extra: RefCell<settings::ExtraSettings>,
     pub database: RefCell<Arc<DatabaseEntry>>,
+    /// Databases in SINGLE_USER that the session works in from another one.
+    pub visited: RefCell<Vec<Arc<DatabaseEntry>>>,
     pub login_database: DatabaseId,
     pub transaction: RefCell<Option<Transaction>>,
     pub trancount: Cell<u32>,
@@ -212,13 +214,16 @@ impl Session {
     /// Registers a session for a login that was authenticated. Fails with 4060 when its database cannot be used.
     pub fn new(instance: &Arc<Instance>, login: LoginInfo) -> Result<Session> {
         let (database, route) = login_database(instance, &login)?;
-        let settings = settings::initial(&login);
+        let settings = settings::initial(instance, &login);
         let login_def = instance.logins.get(&login.login);
         let entry = instance
             .sessions
             .add(login, instance.now_utc())
             .ok_or_else(|| SqlError::new(17809, 20, 3, "Could not connect because the maximum number of user connections has already been reached."))?;
-        database.enter();
+        if let Err(busy) = database.enter(entry.spid) {
+            instance.sessions.remove(entry.spid);
+            return Err(busy.followed(messages::error(4060, &[&database.name()])));
+        }
         entry.activity.lock().database = Some(database.id());
         let session = Session {
             route,
@@ -229,6 +234,7 @@ impl Session {
                 extra: RefCell::default(),
                 login_database: database.id(),
                 database: RefCell::new(database),
+                visited: RefCell::default(),
                 transaction: RefCell::new(None),
                 trancount: Cell::new(0),
                 frames: RefCell::default(),
@@ -290,6 +296,11 @@ impl Session {
     /// Name of the current database.
     pub fn database_name(&self) -> String {
         self.state.database.borrow().name()
+    }
+
+    /// The language that is spoken now.
+    pub fn language(&self) -> &'static str {
+        self.state.settings.borrow().language
     }
 
     /// Set it from another thread to stop the running statement (`Attention`) or the session (`Kill`).
@@ -371,7 +382,8 @@ impl Session {
         s.drop_own_modules();
         s.instance.engine().release_locks(&s.entry.owner);
         s.instance.engine().release_locks(&s.entry.session_owner);
-        s.database.borrow().leave();
+        s.end_visits();
+        s.database.borrow().leave(s.entry.spid);
         s.instance.sessions.remove(s.entry.spid);
     }
 
@@ -413,6 +425,7 @@ impl SessionState {
     pub(super) fn reset(&self, keep_transaction: bool) -> Result<()> {
         if !keep_transaction {
             self.rollback_all()?;
+            self.end_visits();
         }
         self.instance
             .engine()
@@ -421,7 +434,7 @@ impl SessionState {
         self.drop_own_globals()?;
         self.drop_own_modules();
         let isolation = self.settings.borrow().isolation;
-        let mut settings = settings::initial(&self.entry.login);
+        let mut settings = settings::initial(&self.instance, &self.entry.login);
         if keep_transaction {
             settings.isolation = isolation;
         }
@@ -444,11 +457,10 @@ impl SessionState {
         self.row_count.set(0);
         let database = self.instance.database(self.login_database);
         let usable = |d: &Arc<DatabaseEntry>| d.open().is_ok() && self.rights(d.id()).is_ok();
-        match database.filter(usable) {
-            Some(database) => self.enter_database(database),
-            None => return Err(messages::error(4060, &[&self.entry.login.database])),
-        }
-        Ok(())
+        let refused = || messages::error(4060, &[&self.entry.login.database]);
+        let database = database.filter(usable).ok_or_else(refused)?;
+        self.enter_database(database)
+            .map_err(|busy| busy.followed(refused()))
     }
 
     fn start_request(&self, text: &str) {
@@ -521,11 +533,32 @@ impl SessionState {
         sums.since(self.wait_sums_seen.replace(sums))
     }
 
-    /// Moves the session to another database.
-    pub(crate) fn enter_database(&self, database: Arc<DatabaseEntry>) {
-        database.enter();
+    /// Moves the session to another database. Error 924 when that is in SINGLE_USER and another's.
+    pub(crate) fn enter_database(&self, database: Arc<DatabaseEntry>) -> Result<()> {
+        database.enter(self.entry.spid)?;
         self.entry.activity.lock().database = Some(database.id());
-        self.database.replace(database).leave();
+        self.database.replace(database).leave(self.entry.spid);
+        Ok(())
+    }
+
+    /// The session works in a database that is not its current one. Error 924 when that is in SINGLE_USER and another's; else: is
+    /// it this session's until its request and transaction have ended?
+    pub(crate) fn visit(&self, database: &Arc<DatabaseEntry>) -> Result<bool> {
+        let mut visited = self.visited.borrow_mut();
+        if visited.iter().any(|d| Arc::ptr_eq(d, database)) {
+            return Ok(true);
+        }
+        let noted = database.visit(self.entry.spid)?;
+        if noted {
+            visited.push(database.clone());
+        }
+        Ok(noted)
+    }
+
+    /// Lets go of what [`SessionState::visit`] has noted.
+    pub(crate) fn end_visits(&self) {
+        let visited = std::mem::take(&mut *self.visited.borrow_mut());
+        visited.iter().for_each(|d| d.end_visit(self.entry.spid));
     }
 
     /// Global temporary tables of this session go with it.

@@ -1,6 +1,7 @@
 //! Batches that the server runs for itself.
 
 use super::Session;
+use super::settings::initial_of_client;
 use crate::error::Result;
 use crate::instance::{Instance, LoginInfo};
 use crate::sink::Discard;
@@ -18,6 +19,9 @@ pub fn run_as_administrator(instance: &Arc<Instance>, database: &str, batch: &st
         ..LoginInfo::default()
     };
     let mut session = Session::new(instance, login)?;
+    // `user options` are about clients; these batches are written for none.
+    let own = initial_of_client(&session.state.entry.login);
+    session.state.settings.replace(own);
     let mut sink = Discard::default();
     session.execute_batch(batch, &mut sink);
     session.close();

@@ -104,6 +104,10 @@ impl Execution<'_> {
         }
         let text = self.password(&password.value)?;
         let check = option_switch(options, "CHECK_POLICY").unwrap_or(true);
+        let expires = option_switch(options, "CHECK_EXPIRATION").unwrap_or(false);
+        check_expiration(check, expires)?;
+        let default_database = self.default_database(options)?;
+        let default_language = default_language(options)?;
         if check {
             check_policy(name, &text)?;
         }
@@ -117,17 +121,15 @@ impl Execution<'_> {
             name: name.to_string(),
             sid,
             password_hash: hash,
-            default_database: option_text(options, "DEFAULT_DATABASE")
-                .unwrap_or("master".to_string()),
-            default_language: option_text(options, "DEFAULT_LANGUAGE")
-                .unwrap_or("us_english".to_string()),
+            default_database: default_database.unwrap_or("master".to_string()),
+            default_language: default_language.unwrap_or_else(|| self.language_of_server()),
             disabled: false,
             created_utc: now,
             modified_utc: now,
             roles: Vec::new(),
             permissions: Vec::new(),
             check_policy: check,
-            check_expiration: option_switch(options, "CHECK_EXPIRATION").unwrap_or(false),
+            check_expiration: expires,
             must_change: password.must_change,
             password_set_utc: now,
             certificate_id: None,
@@ -271,17 +273,38 @@ impl Execution<'_> {
         self.peer_changed(&login)
     }
 
+    /// DEFAULT_DATABASE, if it was given. Error 15010 unless there is such a database.
+    fn default_database(&self, options: &[ast::OptionItem]) -> Result<Option<String>> {
+        match option_text(options, "DEFAULT_DATABASE") {
+            Some(name) if self.state.instance.database_named(&name).is_none() => {
+                Err(messages::error(15010, &[&name]))
+            }
+            given => Ok(given),
+        }
+    }
+
+    /// What a new login speaks: `default language`.
+    fn language_of_server(&self) -> String {
+        let id = self.state.instance.configuration.in_use("default language");
+        super::language_of_id(id)
+            .unwrap_or("us_english")
+            .to_string()
+    }
+
     fn change_login(&self, login: &mut LoginDef, options: &[ast::OptionItem]) -> Result<()> {
-        if let Some(database) = option_text(options, "DEFAULT_DATABASE") {
+        if let Some(database) = self.default_database(options)? {
             login.default_database = database;
         }
-        if let Some(language) = option_text(options, "DEFAULT_LANGUAGE") {
+        if let Some(language) = default_language(options)? {
             login.default_language = language;
         }
         if let Some(on) = option_switch(options, "CHECK_POLICY") {
             login.check_policy = on;
+            // Without a policy nothing expires.
+            login.check_expiration &= on;
         }
         if let Some(on) = option_switch(options, "CHECK_EXPIRATION") {
+            check_expiration(login.check_policy, on)?;
             login.check_expiration = on;
         }
         if let Some(new_name) = option_text(options, "NAME") {
@@ -838,6 +861,24 @@ pub(crate) fn option_text(options: &[ast::OptionItem], name: &str) -> Option<Str
 }
 
 /// ON or OFF.
+/// Error 15122: passwords of a login expire by the policy that it is under.
+fn check_expiration(has_policy: bool, expires: bool) -> Result<()> {
+    match expires && !has_policy {
+        true => Err(messages::error(15122, &[])),
+        false => Ok(()),
+    }
+}
+
+/// DEFAULT_LANGUAGE, if it was given. Error 15033 unless there is such a language.
+fn default_language(options: &[ast::OptionItem]) -> Result<Option<String>> {
+    let Some(given) = option_text(options, "DEFAULT_LANGUAGE") else {
+        return Ok(None);
+    };
+    let name = super::language_name(&given);
+    let name = name.ok_or_else(|| messages::error(15033, &[&given]))?;
+    Ok(Some(name.to_string()))
+}
+
 fn option_switch(options: &[ast::OptionItem], name: &str) -> Option<bool> {
     let item = options.iter().find(|o| o.is(name))?;
     match &item.value {

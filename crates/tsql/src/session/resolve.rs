@@ -110,6 +110,10 @@ impl Execution<'_> {
         entry.open()?;
         if entry.id() != current {
             self.state.rights(entry.id())?;
+            // A plan that was kept would be a way in for those who come when it is another's.
+            if self.state.visit(&entry)? {
+                self.note_private();
+            }
         }
         Ok(entry.id())
     }

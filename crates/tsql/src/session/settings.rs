@@ -6,7 +6,7 @@ use super::fail::Step;
 use crate::binder::changed_column;
 use crate::error::Result;
 use crate::host::{Host, IsolationLevel, SessionSettings, Showplan};
-use crate::instance::LoginInfo;
+use crate::instance::{Instance, LoginInfo};
 use crate::messages;
 use crate::sink::EnvChange;
 use daruma_syntax::ast::{self, AssignOp, BinaryOp, SetStatement, SetValue};
@@ -26,8 +26,39 @@ pub(crate) struct ExtraSettings {
     pub values: BTreeMap<String, String>,
 }
 
-/// Settings right after login.
-pub(crate) fn initial(login: &LoginInfo) -> SessionSettings {
+/// Settings right after login: what the client's kind has on, the `user options` of the server, and the language that the client
+/// asked for or the login has.
+pub(crate) fn initial(instance: &Instance, login: &LoginInfo) -> SessionSettings {
+    let mut settings = initial_of_client(login);
+    add_user_options(&mut settings, instance.configuration.in_use("user options"));
+    let of_login = || Some(instance.logins.get(&login.login)?.default_language.clone());
+    let language = language_named(&login.language)
+        .or_else(|| language_named(&of_login()?))
+        .unwrap_or(&US_ENGLISH);
+    speak(&mut settings, language);
+    settings
+}
+
+/// `user options` turn on, and never off: bits of [`SessionState::options_mask`].
+fn add_user_options(settings: &mut SessionSettings, options: i64) {
+    let has = |bit: i64| options & bit != 0;
+    settings.implicit_transactions |= has(2);
+    if has(4) && settings.cursor_close_on_commit.is_none() {
+        settings.cursor_close_on_commit = Some(true);
+    }
+    settings.ansi_warnings |= has(8);
+    settings.ansi_padding |= has(16);
+    settings.ansi_nulls |= has(32);
+    settings.arithabort |= has(64);
+    settings.quoted_identifier |= has(256);
+    settings.nocount |= has(512);
+    settings.ansi_null_dflt_on |= has(1_024);
+    settings.concat_null_yields_null |= has(4_096);
+    settings.xact_abort |= has(16_384);
+}
+
+/// What the client's kind has on.
+pub(super) fn initial_of_client(login: &LoginInfo) -> SessionSettings {
     let ansi = login.ansi_defaults;
     SessionSettings {
         ansi_nulls: ansi,
@@ -63,37 +94,64 @@ pub(crate) fn initial(login: &LoginInfo) -> SessionSettings {
     }
 }
 
-/// Language names and aliases with their date format, first day of the week and id of their messages.
-const LANGUAGES: &[(&str, &str, DateFormat, u8, i16)] = &[
-    ("us_english", "English", DateFormat::Mdy, 7, 1033),
-    ("British", "British English", DateFormat::Dmy, 1, 1033),
-    ("Deutsch", "German", DateFormat::Dmy, 1, 1031),
-    ("Fran\u{e7}ais", "French", DateFormat::Dmy, 1, 1036),
-    ("Espa\u{f1}ol", "Spanish", DateFormat::Dmy, 1, 3082),
-    ("Italiano", "Italian", DateFormat::Dmy, 1, 1040),
-    ("Nederlands", "Dutch", DateFormat::Dmy, 1, 1043),
-    ("Portugu\u{ea}s", "Portuguese", DateFormat::Dmy, 7, 2070),
-    ("Dansk", "Danish", DateFormat::Dmy, 1, 1030),
-    ("Svenska", "Swedish", DateFormat::Ymd, 1, 1053),
-    ("Norsk", "Norwegian", DateFormat::Dmy, 1, 2068),
-    ("Suomi", "Finnish", DateFormat::Dmy, 1, 1035),
-    ("polski", "Polish", DateFormat::Dmy, 1, 1045),
+/// A language: its name, alias, date format, first day of the week, id of its messages, and `syslanguages.langid`.
+type Language = (&'static str, &'static str, DateFormat, u8, i16, i64);
+
+const US_ENGLISH: Language = ("us_english", "English", DateFormat::Mdy, 7, 1033, 0);
+const LANGUAGES: &[Language] = &[
+    US_ENGLISH,
+    ("British", "British English", DateFormat::Dmy, 1, 1033, 23),
+    ("Deutsch", "German", DateFormat::Dmy, 1, 1031, 1),
+    ("Fran\u{e7}ais", "French", DateFormat::Dmy, 1, 1036, 2),
+    ("Espa\u{f1}ol", "Spanish", DateFormat::Dmy, 1, 3082, 5),
+    ("Italiano", "Italian", DateFormat::Dmy, 1, 1040, 6),
+    ("Nederlands", "Dutch", DateFormat::Dmy, 1, 1043, 7),
+    ("Portugu\u{ea}s", "Portuguese", DateFormat::Dmy, 7, 2070, 9),
+    ("Dansk", "Danish", DateFormat::Dmy, 1, 1030, 4),
+    ("Svenska", "Swedish", DateFormat::Ymd, 1, 1053, 11),
+    ("Norsk", "Norwegian", DateFormat::Dmy, 1, 2068, 8),
+    ("Suomi", "Finnish", DateFormat::Dmy, 1, 1035, 10),
+    ("polski", "Polish", DateFormat::Dmy, 1, 1045, 14),
     (
         "\u{65e5}\u{672c}\u{8a9e}",
         "Japanese",
         DateFormat::Ymd,
         7,
         1041,
+        3,
     ),
 ];
 
+/// A language by name or alias.
+fn language_named(language: &str) -> Option<&'static Language> {
+    let same = |name: &str| daruma_catalog::names_equal(name, language);
+    LANGUAGES
+        .iter()
+        .find(|(name, alias, ..)| same(name) || same(alias))
+}
+
+/// The name of the language with this `syslanguages.langid`: `default language` of the server.
+pub(crate) fn language_of_id(id: i64) -> Option<&'static str> {
+    let found = LANGUAGES.iter().find(|(.., langid)| *langid == id);
+    found.map(|(name, ..)| *name)
+}
+
+/// The name of a language that may have been given by its alias.
+pub(crate) fn language_name(language: &str) -> Option<&'static str> {
+    language_named(language).map(|(name, ..)| *name)
+}
+
+/// Gives the language that was spoken before.
+fn speak(settings: &mut SessionSettings, language: &Language) -> &'static str {
+    let (name, _, format, first, ..) = language;
+    settings.dateformat = *format;
+    settings.datefirst = *first;
+    std::mem::replace(&mut settings.language, *name)
+}
+
 /// `sys.messages.language_id` of a language, by name or alias.
 pub(crate) fn message_language(language: &str) -> Option<i16> {
-    let same = |name: &str| daruma_catalog::names_equal(name, language);
-    let found = LANGUAGES
-        .iter()
-        .find(|(name, alias, ..)| same(name) || same(alias));
-    found.map(|(.., id)| *id)
+    language_named(language).map(|(.., id, _)| *id)
 }
 
 /// Tells languages apart in the keys of plans.
@@ -232,7 +290,11 @@ impl Execution<'_> {
             "NOCOUNT" => settings.nocount = on,
             "XACT_ABORT" => settings.xact_abort = on,
             "IMPLICIT_TRANSACTIONS" => settings.implicit_transactions = on,
-            "NUMERIC_ROUNDABORT" => settings.numeric_roundabort = on,
+            // Rows would be written that nobody wants rounded.
+            "NUMERIC_ROUNDABORT" if on => {
+                return Err(messages::not_supported("NUMERIC_ROUNDABORT ON"));
+            }
+            "NUMERIC_ROUNDABORT" => {}
             "CURSOR_CLOSE_ON_COMMIT" => settings.cursor_close_on_commit = Some(on),
             "FMTONLY" => settings.fmtonly = on,
             "NOEXEC" => settings.noexec = on,
@@ -332,18 +394,9 @@ impl Execution<'_> {
     /// Gives the new and the old language.
     fn set_language(&self, value: &SetValue) -> Result<Option<(String, String)>> {
         let wanted = self.option_text(value)?;
-        let same = |name: &str| daruma_catalog::names_equal(name, &wanted);
-        let Some((name, _, format, first, _)) = LANGUAGES
-            .iter()
-            .find(|(name, alias, ..)| same(name) || same(alias))
-        else {
-            return Err(messages::error(2740, &[&wanted]));
-        };
-        let mut settings = self.state.settings.borrow_mut();
-        settings.dateformat = *format;
-        settings.datefirst = *first;
-        let old = std::mem::replace(&mut settings.language, name);
-        Ok(Some(((*name).to_string(), old.to_string())))
+        let language = language_named(&wanted).ok_or_else(|| messages::error(2740, &[&wanted]))?;
+        let old = speak(&mut self.state.settings.borrow_mut(), language);
+        Ok(Some((language.0.to_string(), old.to_string())))
     }
 
     fn deadlock_priority(&self, value: &SetValue) -> Result<i64> {

@@ -5,7 +5,7 @@
 
 use super::execution::Execution;
 use super::fail::Stop;
-use super::frame::{FrameKind, TriggerRows};
+use super::frame::{Frame, FrameKind, TriggerRows};
 use crate::error::{Result, SqlError};
 use crate::executor::SharedRows;
 use crate::host::{Host, Images, InsteadTarget, TableKind, TableRef, TriggerAction, VirtualTable};
@@ -102,6 +102,9 @@ impl Execution<'_> {
         count: u64,
     ) -> Result<()> {
         let triggers = self.trigger_objects(table, action)?;
+        if triggers.is_empty() || !self.may_cascade() {
+            return Ok(());
+        }
         self.run_each_trigger(&triggers, table, images, updated_columns, count)
     }
 
@@ -121,6 +124,7 @@ impl Execution<'_> {
             images,
             updated_columns: updated_columns.to_vec(),
             count,
+            instead_of: triggers.iter().any(is_instead),
         });
         // Without BEGIN TRANSACTION the statement's own transaction counts as one inside triggers.
         let autocommit = self.state.trancount.get() == 0;
@@ -134,6 +138,14 @@ impl Execution<'_> {
             self.state.trancount.set(0);
         }
         result
+    }
+
+    /// With `nested triggers` 0 an AFTER trigger is fired by nothing that another one changes.
+    fn may_cascade(&self) -> bool {
+        let is_after = |f: &Frame| f.trigger.as_ref().is_some_and(|t| !t.instead_of);
+        let configuration = &self.state.instance.configuration;
+        configuration.in_use("nested triggers") != 0
+            || !self.state.frames.borrow().iter().any(is_after)
     }
 
     /// The INSTEAD OF trigger for an action, unless it runs already.
@@ -150,8 +162,7 @@ impl Execution<'_> {
         };
         self.note_private();
         let frames = self.state.frames.borrow();
-        let runs =
-            |f: &super::frame::Frame| f.kind == FrameKind::Trigger && f.object_id == trigger.id;
+        let runs = |f: &Frame| f.kind == FrameKind::Trigger && f.object_id == trigger.id;
         Ok((!frames.iter().any(runs)).then(|| trigger.clone()))
     }
 
@@ -295,6 +306,10 @@ fn ended_by(stop: &Stop) -> SqlError {
         1,
         "The batch was ended inside a trigger.",
     )
+}
+
+fn is_instead(object: &Arc<Object>) -> bool {
+    matches!(&object.kind, ObjectKind::Trigger(t) if t.instead_of)
 }
 
 fn is_for(trigger: &TriggerDef, action: TriggerAction) -> bool {

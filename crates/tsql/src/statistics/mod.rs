@@ -37,7 +37,9 @@ pub(crate) fn facts(host: &dyn Host, access: &TableAccess, ordinal: usize) -> Op
     let rows = access.tree(access.primary()).ok()?.approximate_count();
     let known = catalog.statistics(table.object_id);
     let of_column = known.as_ref().and_then(|k| k.of_column(column.id));
-    let current = of_column.filter(|s| s.no_recompute || !is_stale(s, rows));
+    let keeps =
+        |s: &&StatisticsDef| s.updated_utc != 0 && !is_on(host, access, "AUTO_UPDATE_STATISTICS");
+    let current = of_column.filter(|s| s.no_recompute || !is_stale(s, rows) || keeps(s));
     if let Some(current) = current {
         return Some(Facts::new(current.clone(), column, rows));
     }
@@ -47,6 +49,10 @@ pub(crate) fn facts(host: &dyn Host, access: &TableAccess, ordinal: usize) -> Op
     let mut made = of_column
         .cloned()
         .unwrap_or_else(|| automatic(access, ordinal, known.as_deref()));
+    // Those of an index come with it.
+    if of_column.is_none() && made.auto_created && !is_on(host, access, "AUTO_CREATE_STATISTICS") {
+        return None;
+    }
     let ordinals: Vec<usize> = (made.columns.iter())
         .map(|id| table.def.ordinal(*id))
         .collect::<Option<_>>()?;
@@ -56,6 +62,13 @@ pub(crate) fn facts(host: &dyn Host, access: &TableAccess, ordinal: usize) -> Op
         let _ = keep(host, access, made.clone());
     }
     Some(Facts::new(made, column, rows))
+}
+
+/// An option of the table's database.
+fn is_on(host: &dyn Host, access: &TableAccess, option: &str) -> bool {
+    let instance = host.instance();
+    let entry = instance.and_then(|i| i.database(access.table.database.id()));
+    entry.is_none_or(|e| e.def().option(option) != Some("OFF"))
 }
 
 /// Statistics that the planner makes: under the name of an index that begins with the column, or one of their own.

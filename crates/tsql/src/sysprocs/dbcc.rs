@@ -69,6 +69,7 @@ pub(super) fn database(call: &SystemCall<'_, '_>, command: &str) -> Result<Arc<D
     };
     let entry = entry.ok_or_else(|| messages::error(2520, &[&named.unwrap_or_default()]))?;
     call.execution.owns_for_dbcc(entry.id(), command)?;
+    call.execution.state.visit(&entry)?;
     Ok(entry)
 }
 

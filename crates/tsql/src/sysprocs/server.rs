@@ -148,6 +148,7 @@ fn configure(call: &SystemCall<'_, '_>) -> Result<i32> {
         if advanced && configuration.in_use("show advanced options") == 0 {
             return Err(messages::error(15123, &[name]));
         }
+        check_configuration(crate::instance::find_prefix(name)?.name, value)?;
         let (option, old) = configuration.set(name, value)?;
         instance
             .master_catalog()?
@@ -187,6 +188,30 @@ fn configure(call: &SystemCall<'_, '_>) -> Result<i32> {
         },
     )?;
     Ok(0)
+}
+
+/// Options that turn on what this server does not have. Being off is what they are.
+const NOT_BEHIND: [&str; 3] = [
+    "contained database authentication",
+    "query governor cost limit",
+    "xp_cmdshell",
+];
+
+/// NUMERIC_ROUNDABORT, as a bit of `user options`.
+const ROUNDABORT: i64 = 8_192;
+
+/// Error 40517 for a value that nothing here would obey, 15129 for a language that is not known.
+fn check_configuration(option: &str, value: i64) -> Result<()> {
+    match option {
+        _ if NOT_BEHIND.contains(&option) && value != 0 => Err(messages::not_supported(option)),
+        "user options" if value & ROUNDABORT != 0 => {
+            Err(messages::not_supported("NUMERIC_ROUNDABORT ON"))
+        }
+        "default language" if crate::session::language_of_id(value).is_none() => {
+            Err(messages::error(15129, &[&value, &option]))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Selection of `xp_readerrorlog` from a log.

@@ -144,11 +144,9 @@ impl LogFile {
         }
         let len = self.size_bytes();
         let file = &self.handle.file;
-        if !planted(Bug::KeepRestoredTail) {
-            file.set_len(len)
-                .and_then(|()| file.sync_data())
-                .map_err(|e| self.handle.error("shorten log", e))?;
-        }
+        file.set_len(len)
+            .and_then(|()| file.sync_data())
+            .map_err(|e| self.handle.error("shorten log", e))?;
         let vlf = &self.vlfs[newest];
         let is_last = newest + 1 == self.vlfs.len();
         Ok(is_last.then_some(Filled {

@@ -280,6 +280,9 @@ pub(super) fn modify_filegroup(
         }
         exclusive(ex, entry, None)?;
     }
+    if matches!(change, FilegroupChange::AutogrowAllFiles) {
+        return Err(messages::not_supported("AUTOGROW_ALL_FILES"));
+    }
     edit(ex, entry, |def| {
         for group in &mut def.filegroups {
             match change {

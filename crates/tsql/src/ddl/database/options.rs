@@ -30,6 +30,7 @@ pub(super) fn set_options(
     termination: Option<Termination>,
 ) -> Result<()> {
     options.iter().try_for_each(|option| {
+        entry.check_changeable(ex.spid())?;
         if let Some(name) = fixed_in_system(entry, option) {
             return Err(not_settable(entry, name));
         }
@@ -159,6 +160,13 @@ fn named_option(ex: &Execution<'_>, entry: &DatabaseEntry, item: &ast::OptionIte
     if is_mirroring(&item.name) {
         return Err(messages::not_supported("database mirroring"));
     }
+    let switches_off = |items: &[ast::OptionItem]| {
+        let is_off = |i: &ast::OptionItem| matches!(i.value, OptionValue::Off);
+        items.iter().all(is_off)
+    };
+    if is("AUTOMATIC_TUNING") && matches!(&item.value, OptionValue::List(l) if switches_off(l)) {
+        return Ok(());
+    }
     refuse(item)?;
     let mut value = option_value(&item.value).unwrap_or_else(|| "ON".to_string());
     if let Some((_, words)) = WORDS.iter().find(|(name, _)| is(name)) {
@@ -252,19 +260,38 @@ pub(super) fn refuse(item: &ast::OptionItem) -> Result<()> {
 }
 
 fn is_refused(name: &str, value: &str) -> bool {
-    const REFUSED: [&str; 11] = [
+    const REFUSED: [&str; 19] = [
+        "AUTOMATIC_TUNING",
         "CHANGE_TRACKING",
         "CONTAINMENT",
+        "DATA_RETENTION",
+        "ENABLE_BROKER",
         "ENCRYPTION",
+        "ERROR_BROKER_CONVERSATIONS",
         "FILESTREAM",
+        "HONOR_BROKER_PRIORITY",
         "LEDGER",
+        "NEW_BROKER",
+        "NUMERIC_ROUNDABORT",
         "PARTNER",
         "QUERY_STORE",
         "REMOTE_DATA_ARCHIVE",
+        "SUPPLEMENTAL_LOGGING",
         "SUSPEND_FOR_SNAPSHOT_BACKUP",
         "TEMPORAL_HISTORY_RETENTION",
         "WITNESS",
     ];
+    // Of contained databases alone, whatever the value.
+    const CONTAINED: [&str; 5] = [
+        "DEFAULT_FULLTEXT_LANGUAGE",
+        "DEFAULT_LANGUAGE",
+        "NESTED_TRIGGERS",
+        "TRANSFORM_NOISE_WORDS",
+        "TWO_DIGIT_YEAR_CUTOFF",
+    ];
+    if CONTAINED.iter().any(|o| name.eq_ignore_ascii_case(o)) {
+        return true;
+    }
     // All literals of a plan are its own.
     if name.eq_ignore_ascii_case("PARAMETERIZATION") {
         return value.eq_ignore_ascii_case("FORCED");
@@ -428,10 +455,27 @@ fn user_access(
         ast::UserAccess::Restricted => UserAccess::Restricted,
         ast::UserAccess::Multi => UserAccess::Multi,
     };
-    if access != UserAccess::Multi {
+    match access {
+        UserAccess::Single => single_user(ex, entry, termination),
+        UserAccess::Restricted => {
+            exclusive(ex, entry, termination)?;
+            edit(ex, entry, |def| def.user_access = access)
+        }
+        UserAccess::Multi => edit(ex, entry, |def| def.user_access = access),
+    }
+}
+
+fn single_user(
+    ex: &Execution<'_>,
+    entry: &Arc<DatabaseEntry>,
+    termination: Option<Termination>,
+) -> Result<()> {
+    exclusive(ex, entry, termination)?;
+    // Somebody may have come since.
+    while !entry.close_for_others(ex.spid()) {
         exclusive(ex, entry, termination)?;
     }
-    edit(ex, entry, |def| def.user_access = access)
+    edit(ex, entry, |def| def.user_access = UserAccess::Single).inspect_err(|_| entry.reopen_door())
 }
 
 fn set_state(

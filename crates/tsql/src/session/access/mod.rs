@@ -46,7 +46,9 @@ use crate::host::Host;
 use crate::instance::{DatabaseEntry, MASTER, MSDB, TEMPDB};
 use crate::messages;
 use daruma_base::DatabaseId;
-use daruma_catalog::{DatabaseCatalog, LoginDef, PrincipalDef, SCHEMA_DBO, SchemaId, names_equal};
+use daruma_catalog::{
+    DatabaseCatalog, LoginDef, PrincipalDef, SCHEMA_DBO, SchemaId, UserAccess, names_equal,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -204,14 +206,16 @@ impl SessionState {
         self.access.server.borrow().clone()
     }
 
-    /// Rights in a database; error 916 when it must not be entered.
+    /// Rights in a database; error 916 when it must not be entered, 923 when that is for RESTRICTED_USER.
     pub(crate) fn rights(&self, database: DatabaseId) -> Result<Arc<Rights>> {
         self.refresh_access();
         let known = self.access.rights.borrow().get(&database.0).cloned();
         let rights = match known {
             Some(rights) => rights,
             None => {
-                let rights = self.compute_rights(database)?.map(Arc::new);
+                let rights = self.compute_rights(database)?;
+                let rights = rights.filter(|r| self.passes_restriction(database, r));
+                let rights = rights.map(Arc::new);
                 let mut map = self.access.rights.borrow_mut();
                 map.insert(database.0, rights.clone());
                 rights
@@ -241,7 +245,45 @@ impl SessionState {
     fn no_access(&self, database: DatabaseId) -> SqlError {
         let name = self.instance.database(database);
         let name = name.map_or(String::new(), |d| d.name());
+        if let Ok(Some(_)) = self.compute_rights(database) {
+            return messages::error(923, &[&name]);
+        }
         messages::error_state(916, 2, &[&self.login_name(), &name])
+    }
+
+    /// May one with these rights be in the database while it is in RESTRICTED_USER? Somebody who acts as a user of it is in it
+    /// through the login behind that.
+    fn passes_restriction(&self, database: DatabaseId, rights: &Rights) -> bool {
+        let Some(entry) = self.instance.database(database) else {
+            return false;
+        };
+        if entry.def().user_access != UserAccess::Restricted || rights.keeps_database() {
+            return true;
+        }
+        match self.access.identity() {
+            Identity::User { database: home, .. } if home == database => self
+                .rights_behind(&entry)
+                .is_some_and(|r| r.keeps_database()),
+            _ => false,
+        }
+    }
+
+    /// Rights of the login that the session acted as before it acted as a user.
+    fn rights_behind(&self, entry: &DatabaseEntry) -> Option<Rights> {
+        let stack = self.access.stack.borrow();
+        let before = stack.iter().rev().map(|i| &i.identity);
+        let mut logins = before.chain(&self.access.login).filter_map(|i| match i {
+            Identity::Login { id, sid } => Some((*id, sid)),
+            Identity::User { .. } => None,
+        });
+        let (id, sid) = logins.next()?;
+        let login = self.acting_login(id, sid)?;
+        let server = Arc::new(ServerRights::of(Some(login.clone())));
+        if server.all {
+            return Some(Rights::dbo(server));
+        }
+        let catalog = self.catalog(entry.id()).ok()?;
+        rights_of_login(entry, &catalog, &login, server)
     }
 
     /// The login acted as; a user without one has a name of its own.

@@ -318,6 +318,13 @@ impl Rights {
             .is_some_and(|s| self.principals.contains(&s.principal_id))
     }
 
+    /// Owner, db_owner, or on the server sysadmin or dbcreator: who may enter in RESTRICTED_USER.
+    pub fn keeps_database(&self) -> bool {
+        let is_creator = |role: &String| role.eq_ignore_ascii_case("dbcreator");
+        let login = self.server.login.as_ref();
+        self.all || self.server.all || login.is_some_and(|l| l.roles.iter().any(is_creator))
+    }
+
     /// Owner, db_owner or db_ddladmin.
     pub fn administers(&self, catalog: &DatabaseCatalog, on: Securable) -> bool {
         self.all || self.owns(catalog, on) || self.principals.contains(&DB_DDLADMIN)

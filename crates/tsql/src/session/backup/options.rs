@@ -9,6 +9,7 @@ use daruma_backup::{
     SetReader,
 };
 use daruma_base::OpenMode;
+use daruma_catalog::{DatabaseDef, UserAccess};
 use daruma_syntax::ast::{
     BackupDevice, BackupMedium, Expr, NameOrVariable, OptionItem, OptionValue, RestoreMove,
 };
@@ -109,6 +110,13 @@ impl Options {
 
     fn find(&self, name: &str) -> Option<&Setting> {
         self.items.iter().find(|(n, _)| n == name).map(|(_, s)| s)
+    }
+
+    /// RESTRICTED_USER: the database that is restored is open to those alone who keep it.
+    pub fn restrict(&self, def: &mut DatabaseDef) {
+        if self.has("RESTRICTED_USER") {
+            def.user_access = UserAccess::Restricted;
+        }
     }
 
     /// Was the option given, with a value or without?

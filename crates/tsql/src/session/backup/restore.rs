@@ -48,7 +48,7 @@ pub(super) fn restore(ex: &Execution<'_>, statement: &ast::Restore) -> Result<()
     let _one_at_a_time = ex.instance().database_ddl.lock();
     let entry = ex.instance().database_named(&name);
     if statement.devices.is_empty() {
-        return without_devices(ex, &name, entry.as_ref(), ending);
+        return without_devices(ex, &name, entry.as_ref(), ending, &options);
     }
     let devices = options::devices(ex, &statement.devices, &options)?;
     let media = MediaSet::open(&devices).map_err(super::sql_error)?;
@@ -211,6 +211,7 @@ impl Job<'_, '_> {
             .as_ref()
             .map_or_else(|| instance.free_database_id(), |e| e.id().0);
         def.offline = false;
+        self.options.restrict(&mut def);
         // Who owned it elsewhere, and what only an administrator gives, is not the backup's to say.
         def.owner = match &self.entry {
             Some(entry) => entry.def().owner.clone(),
@@ -626,6 +627,7 @@ impl Job<'_, '_> {
     ) -> Result<Vec<String>> {
         remember(&mut def, state);
         self.note_moment(&mut def);
+        self.options.restrict(&mut def);
         let instance = self.ex.instance();
         instance.save_database(entry, def.clone())?;
         match &self.ending {
@@ -713,25 +715,27 @@ fn without_devices(
     name: &str,
     entry: Option<&Arc<DatabaseEntry>>,
     ending: Ending,
+    options: &Options,
 ) -> Result<()> {
     let entry = entry.ok_or_else(|| messages::error_state(911, 11, &[&name]))?;
     if !entry.is_restoring() {
         return Err(messages::error(3153, &[]));
     }
     standby::around(ex, entry, || match ending {
-        Ending::Recovery => recover_only(ex, entry),
+        Ending::Recovery => recover_only(ex, entry, options),
         Ending::NoRecovery => Ok(()),
         Ending::Standby(undo) => standby::enter(ex, entry, &undo).map(|_| ()),
     })
 }
 
-fn recover_only(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>) -> Result<()> {
+fn recover_only(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, options: &Options) -> Result<()> {
     let watch = Watch::new(ex, "RESTORE DATABASE", None);
     if super::pages::is_under_way(entry) {
         super::pages::recover(ex, entry)?;
         return say(ex, watch.summary("RESTORE DATABASE", 0));
     }
     let mut def = (*entry.def()).clone();
+    options.restrict(&mut def);
     let (open, lines) = match state_of(&def) {
         Some(state) => recover(ex, &mut def, &state)?,
         // After a tail-log backup the files are as they were.

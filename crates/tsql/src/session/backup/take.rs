@@ -59,6 +59,7 @@ pub(super) fn backup(ex: &Execution<'_>, statement: &ast::Backup) -> Result<()> 
     if entry.is_standby() {
         return Err(messages::error(3036, &[&name]));
     }
+    ex.state.visit(&entry)?;
     if entry.availability().is_secondary() {
         return Err(messages::error(3059, &[]));
     }
