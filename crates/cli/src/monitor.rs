@@ -274,6 +274,7 @@ fn own_server(args: &MonitorArgs) -> Result<Program, MonitorFailure> {
     let options = ProgramOptions {
         data_dir: std::path::absolute(&args.data).unwrap_or_else(|_| args.data.clone()),
         listen: "127.0.0.1:0".into(),
+        folders: Default::default(),
         server_name: None,
         trace_flags: Vec::new(),
         log_compression: LogCompression::default(),

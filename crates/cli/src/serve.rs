@@ -5,7 +5,7 @@ use crate::monitor::{self, MonitorFailure, PageArgs};
 use crate::notify;
 use crate::settings::{self, ConfFile, Defaults, Settings};
 use clap::{Args, ValueEnum};
-use daruma_server::program::{FolderLimit, Program, ProgramOptions};
+use daruma_server::program::{DefaultFolders, FolderLimit, Program, ProgramOptions};
 use daruma_server::{EncryptionPolicy, LogCompression, ServerError};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
@@ -248,6 +248,10 @@ fn encryption(args: &ServeArgs, settings: &Settings) -> Result<Encrypt, String> 
     }
 }
 
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
+}
+
 fn options(
     args: &ServeArgs,
     encrypt: Encrypt,
@@ -268,8 +272,12 @@ fn options(
     };
     ProgramOptions {
         // What clients are told of the folder must mean the same to them as to the server.
-        data_dir: std::path::absolute(&data).unwrap_or(data),
+        data_dir: absolute(data),
         listen,
+        folders: DefaultFolders {
+            log: settings.log_dir.map(absolute),
+            backup: settings.backup_dir.map(absolute),
+        },
         server_name: args.server_name.clone(),
         trace_flags: [settings.trace_flags, args.trace_flags.clone()].concat(),
         log_compression: args.log_compression.into(),

@@ -181,13 +181,65 @@ fn a_made_password_is_in_a_file_of_the_server_alone() {
 }
 
 #[test]
+fn logs_and_backups_lie_where_the_variables_say() {
+    let folder = Folder::new();
+    let data = folder.data();
+    let [logs, backups] =
+        ["logs", "deep/backups"].map(|name| folder.dir.path().join(name).display().to_string());
+    let variables = [
+        ("MSSQL_SA_PASSWORD", PASSWORD),
+        ("MSSQL_TCP_PORT", "0"),
+        ("MSSQL_DATA_DIR", data.as_str()),
+        ("MSSQL_LOG_DIR", logs.as_str()),
+        ("MSSQL_BACKUP_DIR", backups.as_str()),
+    ];
+    let server = serve(&variables).expect("starts");
+    let ask = |server: &Server, statement: &str| {
+        let statement = format!("SET NOCOUNT ON; {statement}");
+        let answer = folder.sqlcmd(server, &["-b", "-h", "-1", "-W", "-Q", &statement]);
+        assert!(answer.status.success(), "{}", text(&answer));
+        text(&answer).trim().to_string()
+    };
+    let told = ask(
+        &server,
+        "SELECT CONCAT_WS('|', CONVERT(nvarchar(400), SERVERPROPERTY('InstanceDefaultDataPath')), \
+         CONVERT(nvarchar(400), SERVERPROPERTY('InstanceDefaultLogPath')), \
+         CONVERT(nvarchar(400), SERVERPROPERTY('InstanceDefaultBackupPath')))",
+    );
+    assert_eq!(told, format!("{data}/|{logs}/|{backups}/"));
+    ask(
+        &server,
+        "CREATE DATABASE shop; CREATE DATABASE store ON (NAME = s1, SIZE = 8MB) LOG ON (NAME = s2, SIZE = 8MB)",
+    );
+    ask(&server, "SELECT 1 AS a INTO shop.dbo.t");
+    for (folder, file) in [
+        (&data, "shop.mdf"),
+        (&logs, "shop_log.ldf"),
+        (&data, "s1.mdf"),
+        (&logs, "s2.ldf"),
+    ] {
+        assert!(Path::new(folder).join(file).exists(), "{folder}/{file}");
+    }
+    ask(&server, "BACKUP DATABASE shop TO DISK = 'shop.bak'");
+    assert!(Path::new(&backups).join("shop.bak").exists());
+    ask(
+        &server,
+        "DROP DATABASE shop; RESTORE DATABASE shop FROM DISK = 'shop.bak'",
+    );
+    drop(server);
+    // Files stay where they are, whatever a later start says of new ones.
+    let server = serve(&variables[..3]).expect("starts again");
+    assert_eq!(ask(&server, "SELECT a FROM shop.dbo.t"), "1");
+}
+
+#[test]
 fn settings_that_cannot_be_kept_are_refused_before_anything_is_made() {
     let folder = Folder::new();
     let data = folder.data();
     for (name, value) in [
         ("MSSQL_COLLATION", "Turkish_CI_AS"),
         ("MSSQL_LCID", "1031"),
-        ("MSSQL_BACKUP_DIR", "/var/backups"),
+        ("MSSQL_TCP_PORT", "many"),
         ("MSSQL_MEMORY_LIMIT_MB", "lots"),
     ] {
         let Err(said) = serve(&[("MSSQL_DATA_DIR", &data), (name, value)]) else {

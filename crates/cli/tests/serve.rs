@@ -273,7 +273,7 @@ fn a_file_is_made_by_conf_and_read_by_the_server() {
     for (name, value, help) in [
         ("network.tcpport", "many", "is not a port"),
         ("network.port", "1", "daruma conf list"),
-        ("filelocation.defaultlogdir", "/logs", "LOG ON"),
+        ("filelocation.masterlogfile", "/m.ldf", "defaultdatadir"),
     ] {
         let refused = conf(dir.path(), &["set", name, value]);
         assert_eq!(refused.status.code(), Some(1));

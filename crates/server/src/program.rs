@@ -18,6 +18,7 @@ use crate::tls::{self, EncryptionPolicy, TlsSettings};
 use daruma_base::{DatabaseId, Env};
 pub use daruma_platform::FolderLimit;
 use daruma_storage::Database;
+pub use daruma_tsql::instance::DefaultFolders;
 use daruma_tsql::instance::{
     DatabaseEntry, Instance, InstanceOptions, LoginDef, REVERTERS_MAX, ShutdownRequest,
 };
@@ -54,6 +55,8 @@ const WORK_BYTES_MIN: u64 = 64 << 20;
 #[derive(Clone, Debug)]
 pub struct ProgramOptions {
     pub data_dir: PathBuf,
+    /// Where logs and backups go that name no folder; they are made at the start.
+    pub folders: DefaultFolders,
     /// `address:port`; port 0 takes a free one.
     pub listen: String,
     /// What the server is called (@@SERVERNAME); `None` takes the host's name.
@@ -110,6 +113,14 @@ impl Program {
             password_hasher: Arc::new(Argon2Hasher::new(secret)),
             host_description: format!("({})", std::env::consts::ARCH),
         };
+        let folders = &options.folders;
+        for folder in folders.log.iter().chain(&folders.backup) {
+            let failed = |source| ServerError::WriteFile {
+                path: folder.clone(),
+                source,
+            };
+            env.disk.create_dir_all(folder).map_err(failed)?;
+        }
         let random = env.random.clone();
         let instance = Instance::begin(env, &options.data_dir, instance_options)?;
         if let Some(echo) = options.log_echo {
@@ -122,6 +133,7 @@ impl Program {
         let recovery = Recovery::start(&instance)?;
         let url_devices = Arc::new(daruma_object::ObjectDevices::new());
         let _first = instance.url_devices.set(url_devices);
+        let _first = instance.default_folders.set(folders.clone());
         let _first = instance.give_back_memory.set(daruma_platform::give_back);
         let _first = instance.processor_ms.set(daruma_platform::processor_ms);
         let given = options.sa_password.as_deref();

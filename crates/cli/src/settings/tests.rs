@@ -57,8 +57,6 @@ fn what_cannot_be_done_is_refused_or_told() {
     for (name, value) in [
         ("MSSQL_COLLATION", "Latin1_General_100_CS_AS"),
         ("MSSQL_LCID", "1031"),
-        ("MSSQL_LOG_DIR", "/logs"),
-        ("MSSQL_BACKUP_DIR", "/backups"),
         ("MSSQL_MEMORY_LIMIT_MB", "much"),
         ("MSSQL_MEMORY_LIMIT_MB", "0"),
         ("MSSQL_MEMORY_LIMIT_MB", "99999999999999999"),
@@ -101,8 +99,8 @@ fn files_that_say_what_cannot_be_are_refused_with_what_to_do() {
         ("[network]\ntcpport 1\n", "line 2"),
         ("[network]\ntlscert = /a.pem\n", "set both or neither"),
         (
-            "[filelocation]\ndefaultlogdir = /logs\n",
-            "LOG ON (FILENAME",
+            "[filelocation]\nerrorlogfile = /logs/e\n",
+            "set filelocation.defaultdatadir",
         ),
         ("[language]\nlcid = 1031\n", "1033"),
         ("[network]\nforceencryption = perhaps\n", "neither 1 nor 0"),

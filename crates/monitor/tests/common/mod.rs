@@ -26,6 +26,7 @@ pub fn server(data_dir: &Path) -> Program {
     let options = ProgramOptions {
         data_dir: data_dir.to_path_buf(),
         listen: "127.0.0.1:0".into(),
+        folders: Default::default(),
         server_name: None,
         trace_flags: Vec::new(),
         log_compression: LogCompression::default(),

@@ -402,16 +402,19 @@ impl Incoming {
             return Err(broken("a description that cannot be"));
         }
         definition.name.clone_from(&self.database.name);
-        let folder = group.common.instance.data_dir();
+        let instance = &group.common.instance;
         let stem = file_stem(&self.database.name);
         let id = hex(self.database.group_database_id);
         for file in &mut definition.files {
             let suffix = if file.filegroup == 0 { "ldf" } else { "mdf" };
             let name = format!("{stem}_{id}_{}.{suffix}", file.id);
-            file.path = folder.join(name);
+            file.path = match file.filegroup {
+                0 => instance.log_dir().join(name),
+                _ => instance.data_dir().join(name),
+            };
             let size = begin.sizes.iter().find(|(id, _)| *id == file.id);
             file.size_pages = size.map_or(file.size_pages, |(_, size)| *size);
-            if group.common.instance.database_of_file(&file.path).is_some() {
+            if instance.database_of_file(&file.path).is_some() {
                 return Err(messages::error(5170, &[&file.path.display()]));
             }
             // Of a copy that broke off.

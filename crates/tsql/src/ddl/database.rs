@@ -27,7 +27,7 @@ use daruma_catalog::{Catalog, DatabaseDef, FileDef, FileGrowth, FilegroupDef, na
 use daruma_storage::{FileTrace, Settings, StorageError};
 use daruma_syntax::ast::{self, AlterDatabaseAction, FileSize, FileSpec};
 use daruma_value::CollationId;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Bytes of a page, for sizes.
@@ -102,6 +102,10 @@ fn definition(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Result<Dat
         DefaultSizes::USER,
         instance.now_utc(),
     );
+    for log in def.files.iter_mut().filter(|file| file.filegroup == 0) {
+        let name = log.path.file_name().unwrap_or_default();
+        log.path = instance.log_dir().join(name);
+    }
     def.owner = ex.state.login_name();
     if let Some(collation) = &statement.collation {
         def.collation = CollationId::from_name(&collation.text)
@@ -187,10 +191,13 @@ fn file_def(
         .map_or(database.to_string(), |n| n.text.clone());
     let path = match &spec.file_name {
         Some(path) => local_path(ex, path),
-        None => ex
-            .instance()
-            .data_dir()
-            .join(format!("{}.{extension}", file_stem(&logical_name))),
+        None => {
+            let folder = match filegroup {
+                0 => ex.instance().log_dir(),
+                _ => ex.instance().data_dir(),
+            };
+            folder.join(format!("{}.{extension}", file_stem(&logical_name)))
+        }
     };
     let default = DefaultSizes::USER;
     let default_size = if filegroup == 0 {
@@ -215,12 +222,17 @@ fn file_def(
 
 /// A path as written; one from another operating system keeps its file name only.
 pub(crate) fn local_path(ex: &Execution<'_>, path: &str) -> PathBuf {
+    local_path_in(path, ex.instance().data_dir())
+}
+
+/// The same for files that lie in `folder` where none is named.
+pub(crate) fn local_path_in(path: &str, folder: &Path) -> PathBuf {
     let foreign = path.contains('\\') || path.as_bytes().get(1) == Some(&b':');
     let local = match foreign {
         true => path.rsplit(['\\', '/']).next().unwrap_or(path),
         false => path,
     };
-    absolute(&PathBuf::from(local), ex.instance().data_dir())
+    absolute(&PathBuf::from(local), folder)
 }
 
 fn pages(bytes: u64) -> u64 {

@@ -98,6 +98,15 @@ pub struct InstanceOptions {
     pub host_description: String,
 }
 
+/// Folders of files whose statements name none; `None` is the data folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DefaultFolders {
+    /// Of the logs of new databases.
+    pub log: Option<PathBuf>,
+    /// Of backups to and from disk.
+    pub backup: Option<PathBuf>,
+}
+
 /// How the server was told to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutdownRequest {
@@ -153,6 +162,8 @@ pub struct Instance {
     /// Keeps writers of `msdb.dbo.suspect_pages` apart.
     pub(crate) suspect_pages: crate::session::SuspectPages,
     pub(crate) files: files::FileGate,
+    /// Where logs and backups go that name no folder, when the program that runs the server says so.
+    pub default_folders: std::sync::OnceLock<DefaultFolders>,
     /// Gives memory that was freed back to the system, when the program that runs the server can.
     pub give_back_memory: std::sync::OnceLock<fn()>,
     /// Processor time of the process in the kernel and outside, in ms, when the program that runs the server can tell.
@@ -226,6 +237,22 @@ impl Instance {
     /// The folder of the system databases; relative paths of files begin here.
     pub fn data_dir(&self) -> &Path {
         &self.data_dir
+    }
+
+    /// The folder of a new database's log, where its statement names none.
+    pub fn log_dir(&self) -> &Path {
+        let folders = self.default_folders.get();
+        folders
+            .and_then(|f| f.log.as_deref())
+            .unwrap_or(&self.data_dir)
+    }
+
+    /// Where relative paths of backups begin.
+    pub fn backup_dir(&self) -> &Path {
+        let folders = self.default_folders.get();
+        folders
+            .and_then(|f| f.backup.as_deref())
+            .unwrap_or(&self.data_dir)
     }
 
     /// System views and procedures by name.

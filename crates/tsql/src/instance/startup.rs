@@ -86,6 +86,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
         url_devices: std::sync::OnceLock::new(),
         suspect_pages: Default::default(),
         files: Default::default(),
+        default_folders: std::sync::OnceLock::new(),
         give_back_memory: std::sync::OnceLock::new(),
         processor_ms: std::sync::OnceLock::new(),
         completed: Default::default(),

@@ -7,6 +7,7 @@ use crate::host::Host;
 use crate::instance::{DatabaseEntry, PRODUCT_VERSION};
 use daruma_storage::{DatabaseState, RecoveryModel};
 use daruma_value::{DataType, Len, Value, VariantValue};
+use std::path::Path;
 
 impl Execution<'_> {
     pub(crate) fn property_function(&self, name: &str, args: &[Value]) -> Result<Option<Value>> {
@@ -78,9 +79,9 @@ impl Execution<'_> {
             },
             "licensetype" => words("DISABLED"),
             "numlicenses" | "filestreamsharename" | "suspendeddatabasecount" => Value::Null,
-            "instancedefaultdatapath" | "instancedefaultlogpath" | "instancedefaultbackuppath" => {
-                words(&format!("{}/", self.state.instance.data_dir().display()))
-            }
+            "instancedefaultdatapath" => folder(self.state.instance.data_dir()),
+            "instancedefaultlogpath" => folder(self.state.instance.log_dir()),
+            "instancedefaultbackuppath" => folder(self.state.instance.backup_dir()),
             "errorlogfilename" => words(&self.state.instance.log.path(0).display().to_string()),
             "pathseparator" => words("/"),
             "buildclrversion" => words("v4.0.30319"),
@@ -206,6 +207,11 @@ pub fn state_name(entry: &DatabaseEntry) -> &'static str {
 
 fn variant(data_type: DataType, value: Value) -> Value {
     Value::Variant(Box::new(VariantValue { data_type, value }))
+}
+
+/// A folder, with its end.
+fn folder(path: &Path) -> Value {
+    words(&format!("{}/", path.display()))
 }
 
 fn words(text: &str) -> Value {

@@ -395,8 +395,8 @@ fn device(ex: &Execution<'_>, device: &BackupDevice, options: &Options) -> Resul
             ) {
                 return Ok(Arc::new(NulDevice));
             }
-            let path = crate::ddl::database::local_path(ex, &written);
             let instance = ex.instance().clone();
+            let path = crate::ddl::database::local_path_in(&written, instance.backup_dir());
             let disk = instance.env().disk.clone();
             let gate = move |path: &Path| instance.refuse_owned(path);
             Ok(Arc::new(DiskDevice::new(
