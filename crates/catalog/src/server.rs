@@ -45,6 +45,16 @@ pub struct FilegroupDef {
     pub read_only: bool,
 }
 
+impl FilegroupDef {
+    /// The filegroup of the primary file and of the catalog.
+    pub const PRIMARY: u16 = 1;
+
+    /// Nothing in it may be changed. PRIMARY cannot be so, though earlier versions stored it.
+    pub fn keeps_out(&self) -> bool {
+        self.read_only && self.id != FilegroupDef::PRIMARY
+    }
+}
+
 /// A file of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileDef {

@@ -166,7 +166,7 @@ fn figures_are_those_of_the_server_and_are_stored() {
         .query("SELECT waiting_tasks_count FROM sys.dm_exec_session_wait_stats WHERE session_id = @@SPID AND wait_type = N'WRITELOG'")
         .expect("answers");
     let waits = read::integer(&waits[0][0]).expect("a number");
-    assert!((200..=210).contains(&waits), "{waits} waits");
+    assert!(waits >= 200, "{waits} waits");
     let waited = client
         .query(
             "SELECT SUM(s.total_log_wait_time), SUM(s.total_wait_time), SUM(s.total_elapsed_time) FROM sys.dm_exec_query_stats s \

@@ -8,9 +8,9 @@ use crate::error::ServerError;
 use crate::tls::write_private;
 use daruma_base::Random;
 use daruma_tsql::instance::Instance;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
 /// In the data folder; its only line is the password.
 pub const PASSWORD_FILE: &str = "sa-password";
@@ -19,10 +19,19 @@ const LETTERS: &[u8; 56] = b"abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ234
 const CHARS: usize = 20;
 
 /// A password that was made at this start, and the file that has it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct MadePassword {
     file: PathBuf,
     text: String,
+}
+
+/// Without the password.
+impl fmt::Debug for MadePassword {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MadePassword")
+            .field("file", &self.file)
+            .finish_non_exhaustive()
+    }
 }
 
 impl MadePassword {
@@ -58,9 +67,9 @@ pub(crate) fn set_password(
                 .is_some_and(|sa| logins.has_password(&name) && logins.verify(&sa, given));
             if !is_set {
                 logins.set_password(&name, given)?;
-                // What it says is no password any more.
-                remove(file)?;
             }
+            // What it says is no password any more; a crash may have come between the two.
+            remove(file)?;
             Ok(None)
         }
         None if logins.has_password(&name) => Ok(None),
@@ -69,10 +78,20 @@ pub(crate) fn set_password(
             // Whatever lies there, a link too, is replaced and not written through.
             remove(file.clone())?;
             write_private(&file, format!("{text}\n").as_bytes())?;
+            sync_folder(data_dir)?;
             logins.set_password(&name, &text)?;
             Ok(Some(MadePassword { file, text }))
         }
     }
+}
+
+/// Names in the folder are durable when this returns.
+fn sync_folder(folder: &Path) -> Result<(), ServerError> {
+    let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(|source| ServerError::WriteFile {
+        path: folder.to_path_buf(),
+        source,
+    })
 }
 
 fn remove(file: PathBuf) -> Result<(), ServerError> {

@@ -126,6 +126,7 @@ impl Program {
         if let Some(echo) = options.log_echo {
             instance.log.echo(echo);
         }
+        let _first = instance.default_folders.set(folders.clone());
         instance.trace_flags.lock().clone_from(&options.trace_flags);
         instance.keep_file(&options.data_dir.join(LOCK_FILE));
         let cluster = cluster::start(&instance)?;
@@ -133,7 +134,6 @@ impl Program {
         let recovery = Recovery::start(&instance)?;
         let url_devices = Arc::new(daruma_object::ObjectDevices::new());
         let _first = instance.url_devices.set(url_devices);
-        let _first = instance.default_folders.set(folders.clone());
         let _first = instance.give_back_memory.set(daruma_platform::give_back);
         let _first = instance.processor_ms.set(daruma_platform::processor_ms);
         let given = options.sa_password.as_deref();

@@ -592,6 +592,11 @@ impl Machine {
         let wish = self.lead.as_ref()?.wishes.front()?;
         let (from, command) = (wish.from, wish.command.clone());
         if command == Command::MayLeave {
+            // Whoever is new in the lead counts all as there, and does not know yet.
+            let since = self.lead.as_ref().map(|lead| lead.since);
+            if since.is_some_and(|since| since + self.timing.suspicion > self.now) {
+                return None;
+            }
             return Some(self.may_leave(&base, from, votes));
         }
         if let Command::SetWitness { place: Some(place) } = &command

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// The password of `sa`.
 pub const PASSWORD: &str = "Monitor-in-a-test-1";
 /// How long something may take that is sure to come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A server on a free port.
 pub fn server(data_dir: &Path) -> Program {

@@ -158,8 +158,8 @@ impl Drop for Availability {
     }
 }
 
-/// Gives the groups that this server leads to others, as far as they can take them, and waits so long at most: one that hangs must keep
-/// nobody from stopping.
+/// Gives the groups that this server leads to others, as far as they can take them, and waits so long at most: one that hangs keeps
+/// nobody from leaving the cluster.
 fn hand_over(common: &Common) {
     let groups = common.groups.read().clone();
     let begun: Vec<_> = groups.iter().filter_map(|g| g.begin_hand_over()).collect();

@@ -163,7 +163,8 @@ pub(super) fn filegroup(
             )),
         },
     }?;
-    match def.filegroups.iter().find(|g| g.id == group && g.read_only) {
+    let mut groups = def.filegroups.iter();
+    match groups.find(|g| g.id == group && g.keeps_out()) {
         Some(group) => Err(messages::error(1924, &[&group.name])),
         None => Ok(group),
     }

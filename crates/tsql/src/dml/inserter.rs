@@ -244,7 +244,11 @@ impl<'a> Inserter<'a> {
         if self.pending.len() >= PENDING_ROWS_MAX || self.pending_bytes >= self.pending_bytes_max {
             match self.gathers {
                 true => self.host.check_memory(0)?,
-                false => self.flush(written)?,
+                false => {
+                    // It is made; rows of OUTPUT that writing leads to are rows of their own.
+                    self.host.end_row();
+                    self.flush(written)?;
+                }
             }
         }
         Ok(())

@@ -860,7 +860,6 @@ pub(crate) fn option_text(options: &[ast::OptionItem], name: &str) -> Option<Str
     }
 }
 
-/// ON or OFF.
 /// Error 15122: passwords of a login expire by the policy that it is under.
 fn check_expiration(has_policy: bool, expires: bool) -> Result<()> {
     match expires && !has_policy {
@@ -879,6 +878,7 @@ fn default_language(options: &[ast::OptionItem]) -> Result<Option<String>> {
     Ok(Some(name.to_string()))
 }
 
+/// ON or OFF.
 fn option_switch(options: &[ast::OptionItem], name: &str) -> Option<bool> {
     let item = options.iter().find(|o| o.is(name))?;
     match &item.value {

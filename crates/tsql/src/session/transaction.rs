@@ -468,7 +468,7 @@ impl SessionState {
             table.filegroup == *group || table.indexes.iter().any(|i| i.filegroup == *group)
         };
         let mut groups = def.filegroups.iter();
-        groups.find(|g| g.read_only && holds(&g.id)).cloned()
+        groups.find(|g| g.keeps_out() && holds(&g.id)).cloned()
     }
 
     /// Has the transaction changed definitions that nobody else sees yet?

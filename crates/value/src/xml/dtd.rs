@@ -9,7 +9,7 @@
 
 use super::{Reader, is_allowed, is_blank};
 use crate::ValueError;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What an internal subset declares.
 #[derive(Default)]
@@ -18,6 +18,8 @@ pub(super) struct Dtd {
     pub entities: HashMap<String, Option<String>>,
     /// Names and values of attributes, by the names of elements.
     pub defaults: HashMap<String, Vec<(String, String)>>,
+    /// Elements and attributes in `defaults`: the first declaration counts.
+    known: HashSet<(String, String)>,
     /// Bytes of the text from the declaration on, and behind it.
     pub place: (usize, usize),
 }
@@ -169,8 +171,8 @@ impl Reader<'_, '_> {
                 self.needed_blanks()?;
             }
             let value = self.attribute_value()?;
-            let of_element = dtd.defaults.entry(element.clone()).or_default();
-            if !of_element.iter().any(|(known, _)| *known == name) {
+            if dtd.known.insert((element.clone(), name.clone())) {
+                let of_element = dtd.defaults.entry(element.clone()).or_default();
                 of_element.push((name, value));
             }
         }

@@ -11,9 +11,6 @@ use daruma_catalog::{DatabaseDef, FileDef, FilegroupDef, names_equal};
 use daruma_syntax::ast::{FileSize, FileSpec, FilegroupChange};
 use std::sync::Arc;
 
-/// The filegroup of the primary file.
-const PRIMARY_FILEGROUP: u16 = 1;
-
 pub(super) fn add_files(
     ex: &Execution<'_>,
     entry: &DatabaseEntry,
@@ -270,11 +267,13 @@ pub(super) fn modify_filegroup(
         change,
         FilegroupChange::ReadOnly | FilegroupChange::ReadWrite
     ) {
-        if id == PRIMARY_FILEGROUP {
+        // READ_WRITE is always possible: earlier versions took READ_ONLY for any filegroup, without effect.
+        let read_only = *change == FilegroupChange::ReadOnly;
+        if read_only && id == FilegroupDef::PRIMARY {
             return Err(messages::error(5047, &[]));
         }
         let is_accelerated = entry.open()?.storage.settings().accelerated_recovery;
-        if is_accelerated && id == def.version_store_filegroup {
+        if read_only && is_accelerated && id == def.version_store_filegroup {
             let what = "READ_ONLY for the filegroup of the persistent version store";
             return Err(messages::not_supported(what));
         }

@@ -303,7 +303,7 @@ fn key_file(ex: &Execution<'_>, path: &str) -> Result<Vec<u8>> {
     read().map_err(|e| messages::error(3201, &[&path, &super::system_error(&e)]))
 }
 
-fn invalid(option: &str, value: u64) -> SqlError {
+pub(super) fn invalid(option: &str, value: impl std::fmt::Display) -> SqlError {
     SqlError::new(
         3010,
         16,

@@ -37,6 +37,9 @@ pub(super) struct Path {
     pub lsn: u64,
 }
 
+/// RETAINDAYS at most.
+const RETAIN_DAYS_MAX: i64 = 99_999;
+
 pub(super) fn backup(ex: &Execution<'_>, statement: &ast::Backup) -> Result<()> {
     if ex.state.trancount.get() > 0 {
         return Err(messages::error(3021, &[]));
@@ -111,8 +114,10 @@ fn check_expired(ex: &Execution<'_>, destination: &Destination) -> Result<()> {
             continue;
         };
         let sets = media.positions().into_iter();
-        let expiries = sets.filter_map(|position| media.set_info(position).ok()?.expires_utc);
-        if let Some(latest) = expiries.max().filter(|at| *at > now) {
+        let expiries = sets.map(|position| media.set_info(position).map(|info| info.expires_utc));
+        let expiries = expiries.collect::<engine::Result<Vec<_>>>();
+        let expiries = expiries.map_err(super::sql_error)?;
+        if let Some(latest) = expiries.into_iter().flatten().max().filter(|at| *at > now) {
             let at = expiry_text(latest, ex.instance().env().clock.local_offset_minutes());
             return Err(messages::error(4030, &[&device.name(), &at]));
         }
@@ -185,7 +190,7 @@ impl Job<'_, '_> {
         let watch = Watch::new(self.ex, "BACKUP DATABASE", self.options.stats());
         // Counters held in memory go with the copy as they are.
         crate::instance::save_counters(&self.open)?;
-        let (label, info) = (self.label(), self.info());
+        let (label, info) = (self.label(), self.info()?);
         let request = self.request(&label, info);
         let mut tick = |p| watch.tick(p);
         let taken = match &base {
@@ -227,7 +232,7 @@ impl Job<'_, '_> {
         let label = self.label();
         let info = SetInfo {
             tail,
-            ..self.info()
+            ..self.info()?
         };
         let request = self.request(&label, info);
         let taken = engine::take_log(request, start, &mut |p| watch.tick(p));
@@ -308,13 +313,13 @@ impl Job<'_, '_> {
         }
     }
 
-    fn info(&self) -> SetInfo {
+    fn info(&self) -> Result<SetInfo> {
         let instance = self.ex.instance();
         let def = self.entry.def();
         let settings = self.open.storage.settings();
         let path = path_of(&def);
         let base = self.base().ok();
-        SetInfo {
+        Ok(SetInfo {
             set: Random16::default(),
             position: 0,
             kind: BackupKind::Full,
@@ -327,7 +332,7 @@ impl Job<'_, '_> {
             database_created_utc: def.created_utc,
             started_utc: 0,
             finished_utc: 0,
-            expires_utc: self.expires_utc(),
+            expires_utc: self.expires_utc()?,
             first_lsn: 0,
             last_lsn: 0,
             checkpoint_lsn: self.open.storage.log_stats().checkpoint_lsn.0,
@@ -355,19 +360,24 @@ impl Job<'_, '_> {
             damaged: false,
             damaged_pages: Vec::new(),
             manifest: Vec::new(),
-        }
+        })
     }
 
     /// EXPIREDATE or RETAINDAYS.
-    fn expires_utc(&self) -> Option<i64> {
+    fn expires_utc(&self) -> Result<Option<i64>> {
         let instance = self.ex.instance();
         if let Some(at) = self.options.moment("EXPIREDATE") {
             let offset = instance.env().clock.local_offset_minutes();
-            return Some(super::restore::utc_of(at, offset));
+            return Ok(Some(super::restore::utc_of(at, offset)));
         }
-        let days = self.options.number("RETAINDAYS")?;
-        let days = i64::try_from(days.min(99_999)).unwrap_or(0);
-        Some(instance.now_utc() + days * 864_000_000_000)
+        let Some(text) = self.options.text("RETAINDAYS") else {
+            return Ok(None);
+        };
+        let days: Option<i64> = text.trim().parse().ok();
+        match days.filter(|days| (0..=RETAIN_DAYS_MAX).contains(days)) {
+            Some(days) => Ok(Some(instance.now_utc() + days * 864_000_000_000)),
+            None => Err(options::invalid("RETAINDAYS", text)),
+        }
     }
 
     fn report(&self, watch: &Watch<'_, '_>, what: &str, info: &SetInfo) -> Result<()> {
