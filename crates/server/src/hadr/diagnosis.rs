@@ -139,8 +139,13 @@ mod tests {
         }
         questions.recv().expect("a question");
         assert_eq!(diagnosis.answers(), Some(3));
-        drop(answer);
-        diagnosis.stop();
+        std::thread::scope(|threads| {
+            threads.spawn(|| diagnosis.stop());
+            while !diagnosis.0.state.lock().is_stopped {
+                std::thread::yield_now();
+            }
+            drop(answer);
+        });
         assert!(questions.recv().is_err(), "nothing is asked after a stop");
         assert_eq!(diagnosis.answers(), None);
     }
