@@ -167,6 +167,14 @@ pub fn create_in_place(env: &Env, path: &Path) -> std::io::Result<Arc<dyn DiskFi
     Ok(file)
 }
 
+/// A page number would mean two pages.
+fn two_of_one_id(spec: &FileSpec) -> StorageError {
+    StorageError::BadFile {
+        path: spec.path.clone(),
+        what: format!("another file of the database has its number, {}", spec.id),
+    }
+}
+
 impl FileSet {
     /// Makes the files of a new database. `durable` is false for tempdb, whose files are never synced.
     pub fn create(specs: &[FileSpec], boot: Boot, durable: bool, env: &Env) -> Result<FileSet> {
@@ -194,6 +202,9 @@ impl FileSet {
     }
 
     fn make_file(&self, spec: &FileSpec, may_be_there: bool) -> Result<()> {
+        if self.files.read().iter().any(|f| f.spec.id == spec.id) {
+            return Err(two_of_one_id(spec));
+        }
         let file = match may_be_there {
             true => create_in_place(&self.env, &spec.path),
             false => self.env.disk.open(&spec.path, OpenMode::CreateNew),
@@ -238,6 +249,9 @@ impl FileSet {
         let mut files: Vec<Arc<DataFile>> = Vec::new();
         let mut guid = None;
         for spec in specs {
+            if files.iter().any(|f| f.spec.id == spec.id) {
+                return Err(two_of_one_id(spec));
+            }
             let file = env
                 .disk
                 .open(&spec.path, OpenMode::ReadWrite)

@@ -2257,6 +2257,11 @@ const MESSAGES: &[Message] = &[
         "Cannot change the READONLY property of the PRIMARY filegroup.",
     ),
     m(
+        5055,
+        16,
+        "Cannot add, remove, or modify file '%.*ls'. The file is read-only.",
+    ),
+    m(
         5058,
         16,
         "Option '%.*ls' cannot be set in database '%.*ls'.",

@@ -27,6 +27,11 @@ impl Database {
             .collect()
     }
 
+    /// Owners of the locks of transactions that have written and not ended; 0 for those that a restart found.
+    pub fn writers(&self) -> Vec<u64> {
+        self.active.lock().values().map(|p| p.owner).collect()
+    }
+
     /// Loss if the machine stopped at this moment.
     pub fn delayed_stats(&self) -> DelayedStats {
         self.store.log.delayed_stats()

@@ -344,10 +344,12 @@ pub(crate) fn drop(ex: &Execution<'_>, name: &str) -> Result<()> {
         return Err(messages::error_state(3702, 3, &[&name]));
     }
     let master = instance.master_catalog()?;
+    let mut changing = entry.begin_change()?;
     let def = entry.def();
     let guid = guid_of(ex, &entry);
     let marked = marked_dropping(&def, guid);
     master.put_database(&stored_form(&marked, instance.data_dir()))?;
+    *changing = true;
     instance.remove_database(entry.id());
     remove_files(ex, &entry);
     guid.iter()
@@ -415,6 +417,7 @@ pub(crate) fn alter(ex: &Execution<'_>, statement: &ast::AlterDatabase) -> Resul
         return Err(failed(messages::error(5004, &[])));
     }
     entry.check_recovered().map_err(failed)?;
+    entry.check_changeable(ex.spid()).map_err(failed)?;
     change(ex, &entry, &statement.action).map_err(failed)
 }
 
@@ -482,9 +485,10 @@ fn edit(
     entry: &DatabaseEntry,
     change: impl FnOnce(&mut DatabaseDef),
 ) -> Result<()> {
-    let mut def = (*entry.def()).clone();
-    change(&mut def);
-    ex.instance().save_database(entry, def)
+    ex.instance().change_database(entry, |def| {
+        change(def);
+        Ok(())
+    })
 }
 
 fn rename(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, new_name: &str) -> Result<()> {

@@ -110,6 +110,10 @@ fn create(
         TableKind::User
     };
     let mut builder = Builder::new(ex, database, schema_id, kind, &name.name.text)?;
+    if !temporary {
+        builder.def.filegroup =
+            super::table::named_filegroup(ex, database, into.filegroup.as_ref())?;
+    }
     define(&mut builder, plan, numbers)?;
     let heap = builder.heap();
     builder.def.indexes.push(heap);

@@ -64,6 +64,11 @@ pub(super) fn create(ex: &Execution<'_>, statement: &CreateTable) -> Result<()> 
     let mut builder = Builder::new(ex, database, schema_id, TableKind::User, &name.name.text)?;
     builder.written = name.name.text.clone();
     builder.def.filegroup = filegroup(ex, database, statement.storage.as_ref())?;
+    let large = statement.text_image_on.as_ref();
+    if large.is_some() && named_filegroup(ex, database, large)? != builder.def.filegroup {
+        let what = "TEXTIMAGE_ON a filegroup that is not the table's";
+        return Err(messages::not_supported(what));
+    }
     builder.define(&statement.definition)?;
     builder.create_trees()?;
     let Builder { table_id, def, .. } = builder;
@@ -145,24 +150,30 @@ pub(super) fn filegroup(
     database: DatabaseId,
     space: Option<&ast::DataSpace>,
 ) -> Result<u16> {
+    if space.is_some_and(|space| space.column.is_some()) {
+        return Err(messages::not_supported("partition schemes"));
+    }
+    named_filegroup(ex, database, space.map(|space| &space.name))
+}
+
+/// The same, for what names a filegroup alone.
+pub(super) fn named_filegroup(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    name: Option<&ast::Ident>,
+) -> Result<u16> {
     let entry = ex
         .instance()
         .database(database)
         .ok_or_else(|| messages::error(2520, &[&database.0]))?;
     let def = entry.def();
-    let group = match space {
-        None => Ok(def.default_filegroup()),
-        Some(space) if space.column.is_some() => Err(messages::not_supported("partition schemes")),
-        Some(space) if space.name.is("default") => Ok(def.default_filegroup()),
-        Some(space) => match def.filegroup_named(&space.name.text) {
-            Some(group) => Ok(group.id),
-            None => Err(messages::error_state(
-                1921,
-                1,
-                &[&"filegroup", &space.name.text],
-            )),
-        },
-    }?;
+    let group = match name.filter(|name| !name.is("default")) {
+        None => def.default_filegroup(),
+        Some(name) => def
+            .filegroup_named(&name.text)
+            .map(|group| group.id)
+            .ok_or_else(|| messages::error_state(1921, 1, &[&"filegroup", &name.text]))?,
+    };
     let mut groups = def.filegroups.iter();
     match groups.find(|g| g.id == group && g.keeps_out()) {
         Some(group) => Err(messages::error(1924, &[&group.name])),

@@ -9,7 +9,7 @@ use daruma_base::DatabaseId;
 use daruma_catalog::{Catalog, DatabaseDef, FileDef, FileGrowth, FilegroupDef, UserAccess};
 use daruma_storage::{Database, DatabaseState};
 use daruma_value::CollationId;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,6 +35,9 @@ pub struct DatabaseEntry {
     /// It waits for its recovery after the start of the server, or is in the middle of it.
     is_recovering: AtomicBool,
     door: Door,
+    /// Held from reading the definition, or the settings, to storing what comes of it: one change is not made of what another has
+    /// replaced meanwhile. The flag is set by DROP DATABASE: nothing is stored any more.
+    changing: Mutex<bool>,
     /// One backup of the data, or change of the files, at a time; one backup of the log.
     pub backup: Mutex<()>,
     pub log_backup: Mutex<()>,
@@ -68,6 +71,7 @@ impl DatabaseEntry {
             failure: RwLock::new(None),
             is_recovering: AtomicBool::new(false),
             door,
+            changing: Mutex::new(false),
             backup: Mutex::new(()),
             log_backup: Mutex::new(()),
             last_log_backup: AtomicI64::new(0),
@@ -117,6 +121,15 @@ impl DatabaseEntry {
     /// The stored definition as it is now.
     pub fn def(&self) -> Arc<DatabaseDef> {
         self.def.read().clone()
+    }
+
+    /// Keeps others from changing the definition and the settings until the guard is dropped. Error 911 when the database is gone.
+    pub fn begin_change(&self) -> Result<MutexGuard<'_, bool>> {
+        let changing = self.changing.lock();
+        match *changing {
+            true => Err(messages::error(911, &[&self.name()])),
+            false => Ok(changing),
+        }
     }
 
     /// Replaces the definition in memory; the caller has stored it.

@@ -337,8 +337,26 @@ impl Instance {
             .unwrap_or(u16::MAX)
     }
 
-    /// Stores a changed definition of a database in master and in the registry.
+    /// Stores a definition of a database in master and in the registry, whatever others have changed in it meanwhile.
     pub(crate) fn save_database(&self, entry: &DatabaseEntry, def: DatabaseDef) -> Result<()> {
+        let _changing = entry.begin_change()?;
+        self.store_database(entry, def)
+    }
+
+    /// Changes the definition of a database as it is when nobody else changes it.
+    pub(crate) fn change_database(
+        &self,
+        entry: &DatabaseEntry,
+        change: impl FnOnce(&mut DatabaseDef) -> Result<()>,
+    ) -> Result<()> {
+        let _changing = entry.begin_change()?;
+        let mut def = (*entry.def()).clone();
+        change(&mut def)?;
+        self.store_database(entry, def)
+    }
+
+    /// [`Instance::save_database`] for a caller that has begun the change.
+    pub(crate) fn store_database(&self, entry: &DatabaseEntry, def: DatabaseDef) -> Result<()> {
         self.master_catalog()?
             .put_database(&stored_form(&def, &self.data_dir))?;
         entry.set_def(def);

@@ -322,9 +322,13 @@ impl Execution<'_> {
         let instance = &self.state.instance;
         let databases = instance.databases().into_iter();
         for entry in databases.filter(|e| names_equal(&e.def().owner, old)) {
-            let mut def = (*entry.def()).clone();
-            def.owner = new.to_string();
-            instance.save_database(&entry, def)?;
+            instance.change_database(&entry, |def| {
+                // Somebody else's by now, perhaps.
+                if names_equal(&def.owner, old) {
+                    def.owner = new.to_string();
+                }
+                Ok(())
+            })?;
         }
         Ok(())
     }
@@ -677,9 +681,11 @@ impl Execution<'_> {
         if user_of_login(&*self.state.catalog(entry.id())?, &login).is_some() {
             return Err(messages::error(15110, &[]));
         }
-        let mut def = (*entry.def()).clone();
-        def.owner = login.name.clone();
-        instance.save_database(&entry, def)
+        entry.check_changeable(self.state.entry.spid)?;
+        instance.change_database(&entry, |def| {
+            def.owner = login.name.clone();
+            Ok(())
+        })
     }
 
     fn change_schema_owner(&self, schema: &str, owner: &str) -> Result<()> {

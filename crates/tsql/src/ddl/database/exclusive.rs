@@ -3,9 +3,10 @@
 use crate::error::Result;
 use crate::host::Host;
 use crate::instance::DatabaseEntry;
+use crate::instance::spid_of_owner;
 use crate::messages;
 use crate::session::Execution;
-use daruma_base::{DatabaseId, cancel::CancelReason};
+use daruma_base::cancel::CancelReason;
 use daruma_syntax::ast::Termination;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,17 +18,32 @@ const EXCLUSIVE_STEP: Duration = Duration::from_millis(5);
 const FAREWELL_WAIT: Duration = Duration::from_secs(5);
 const FAREWELL_STEP: Duration = Duration::from_millis(1);
 
+/// Other sessions whose transaction has written in the database, whatever their current one is.
+fn writers(ex: &Execution<'_>, entry: &DatabaseEntry) -> Vec<i32> {
+    let Some(open) = entry.held() else {
+        return Vec::new();
+    };
+    let owners = open.storage.writers().into_iter();
+    let spids = owners.map(spid_of_owner);
+    spids.filter(|s| *s != 0 && *s != ex.spid()).collect()
+}
+
 /// Does another session use the database? One whose client has closed the connection is waited for: whoever closed it
 /// rightly thinks that nobody is there any more.
 pub(crate) fn is_in_use(ex: &Execution<'_>, entry: &DatabaseEntry) -> Result<bool> {
     let own = i32::from(ex.current_database() == entry.id());
     let clock = &ex.instance().env().clock;
     let start = clock.monotonic();
-    while entry.session_count() > own {
+    loop {
+        let writers = writers(ex, entry);
+        if entry.session_count() <= own && writers.is_empty() {
+            return Ok(false);
+        }
         let all = ex.instance().sessions.all();
-        let mut others = all
-            .iter()
-            .filter(|s| s.spid != ex.spid() && s.activity.lock().database == Some(entry.id()));
+        let mut others = all.iter().filter(|s| {
+            let is_there = s.activity.lock().database == Some(entry.id());
+            s.spid != ex.spid() && (is_there || writers.contains(&s.spid))
+        });
         let waited = clock.monotonic().saturating_sub(start);
         if others.any(|s| !s.is_client_gone()) || waited > FAREWELL_WAIT {
             return Ok(true);
@@ -35,17 +51,16 @@ pub(crate) fn is_in_use(ex: &Execution<'_>, entry: &DatabaseEntry) -> Result<boo
         ex.check_cancel()?;
         clock.sleep(FAREWELL_STEP);
     }
-    Ok(false)
 }
 
-/// Waits until this session is the only one in the database; WITH ROLLBACK ends the others.
+/// Waits until this session is the only one in the database, and the only one with a transaction that has written there; WITH ROLLBACK ends the others.
 pub(super) fn exclusive(
     ex: &Execution<'_>,
     entry: &Arc<DatabaseEntry>,
     termination: Option<Termination>,
 ) -> Result<()> {
     let own = i32::from(ex.current_database() == entry.id());
-    let alone = || entry.session_count() <= own;
+    let alone = || entry.session_count() <= own && writers(ex, entry).is_empty();
     if alone() {
         return Ok(());
     }
@@ -70,7 +85,7 @@ pub(super) fn exclusive(
             && waited >= patience
             && !ended
         {
-            end_sessions(ex, entry.id());
+            end_sessions(ex, entry);
             ended = true;
         }
         if patience.is_some_and(|p| waited > p + EXCLUSIVE_WAIT) {
@@ -80,10 +95,11 @@ pub(super) fn exclusive(
     }
 }
 
-fn end_sessions(ex: &Execution<'_>, database: DatabaseId) {
+fn end_sessions(ex: &Execution<'_>, entry: &DatabaseEntry) {
+    let writers = writers(ex, entry);
     for session in ex.instance().sessions.all() {
-        let there = session.activity.lock().database == Some(database);
-        if there && session.spid != ex.spid() {
+        let is_there = session.activity.lock().database == Some(entry.id());
+        if (is_there || writers.contains(&session.spid)) && session.spid != ex.spid() {
             session.cancel.set(CancelReason::Kill);
         }
     }

@@ -38,6 +38,7 @@ fn add_file(
     filegroup: Option<&str>,
 ) -> Result<()> {
     let instance = ex.instance();
+    let _changing = entry.begin_change()?;
     let before = entry.def();
     let mut def = (*before).clone();
     let group = match filegroup {
@@ -49,6 +50,7 @@ fn add_file(
     };
     let id = free_file_id(&def, open);
     let file = file_def(ex, &def.name, spec, id, group, "ndf")?;
+    check_file_writable(&def, &file)?;
     def.files.push(file.clone());
     unique_files(&def)?;
     if instance.env().disk.exists(&file.path).unwrap_or(false) {
@@ -67,11 +69,20 @@ fn add_file(
             source: &source,
         };
         if cleaner.remove(&file, Some(guid)) {
-            instance.save_database(entry, (*before).clone())?;
+            instance.store_database(entry, (*before).clone())?;
         }
         return Err(file_error(error));
     }
-    instance.save_database(entry, def)
+    instance.store_database(entry, def)
+}
+
+/// Error 5055 for a file of a filegroup that is READ_ONLY.
+fn check_file_writable(def: &DatabaseDef, file: &FileDef) -> Result<()> {
+    let mut groups = def.filegroups.iter();
+    match groups.any(|g| g.id == file.filegroup && g.keeps_out()) {
+        true => Err(messages::error(5055, &[&file.logical_name])),
+        false => Ok(()),
+    }
 }
 
 /// Not that of a file which is gone, as long as pages of that may be in memory.
@@ -97,6 +108,7 @@ pub(super) fn remove_file(ex: &Execution<'_>, entry: &DatabaseEntry, name: &str)
     if file.id <= 2 {
         return Err(messages::error(5020, &[]));
     }
+    check_file_writable(&def, file)?;
     let open = entry.open()?;
     let _no_backup = entry
         .backup
@@ -129,6 +141,8 @@ fn remove_closed(
         return Err(not_empty());
     }
     let (guid, master) = (open.storage.guid(), instance.master_catalog()?);
+    let _changing = entry.begin_change()?;
+    let mut def = (*entry.def()).clone();
     let marked = marked_removing(&def, file.id, guid);
     master.put_database(&stored_form(&marked, instance.data_dir()))?;
     open.storage.forget_file(file.id);
@@ -140,11 +154,10 @@ fn remove_closed(
     };
     cleaner.remove(file, Some(guid));
     let _ = sync_directories(instance.env(), [&file.path].into_iter());
-    edit(ex, entry, |def| {
-        def.files.retain(|f| f.id != file.id);
-        // A differential backup says nothing of files that are gone since its base.
-        crate::session::forget_differential_base(def);
-    })
+    def.files.retain(|f| f.id != file.id);
+    // A differential backup says nothing of files that are gone since its base.
+    crate::session::forget_differential_base(&mut def);
+    instance.store_database(entry, def)
 }
 
 /// Dropped trees give their pages back, as far as nobody needs them.
@@ -161,7 +174,8 @@ pub(super) fn modify_file(
     spec: &FileSpec,
 ) -> Result<()> {
     let wanted = spec.name.as_ref().map_or(String::new(), |n| n.text.clone());
-    let def = entry.def();
+    let _changing = entry.begin_change()?;
+    let mut def = (*entry.def()).clone();
     let file = def
         .files
         .iter()
@@ -173,6 +187,7 @@ pub(super) fn modify_file(
     if spec.offline {
         return Err(messages::not_supported("MODIFY FILE with OFFLINE"));
     }
+    check_file_writable(&def, file)?;
     let mut file = file.clone();
     let open = entry.open()?;
     let live = open.storage.files();
@@ -207,25 +222,24 @@ pub(super) fn modify_file(
     let limits = file.spec();
     open.storage
         .modify_file(file.id, file.size_pages, limits.growth, limits.max_pages)?;
-    edit(ex, entry, |def| {
-        def.files.retain(|f| f.id != file.id);
-        def.files.push(file.clone());
-        def.files.sort_by_key(|f| f.id);
-    })
+    def.files.retain(|f| f.id != file.id);
+    def.files.push(file);
+    def.files.sort_by_key(|f| f.id);
+    ex.instance().store_database(entry, def)
 }
 
 pub(super) fn add_filegroup(ex: &Execution<'_>, entry: &DatabaseEntry, name: &str) -> Result<()> {
-    if entry.def().filegroup_named(name).is_some() {
-        return Err(SqlError::new(
-            5035,
-            16,
-            1,
-            format!(
-                "Filegroup '{name}' already exists in this database. Specify a different name or remove the conflicting filegroup if it is empty."
-            ),
-        ));
-    }
-    edit(ex, entry, |def| {
+    ex.instance().change_database(entry, |def| {
+        if def.filegroup_named(name).is_some() {
+            return Err(SqlError::new(
+                5035,
+                16,
+                1,
+                format!(
+                    "Filegroup '{name}' already exists in this database. Specify a different name or remove the conflicting filegroup if it is empty."
+                ),
+            ));
+        }
         let id = def.filegroups.iter().map(|g| g.id).max().unwrap_or(1) + 1;
         def.filegroups.push(FilegroupDef {
             id,
@@ -233,6 +247,7 @@ pub(super) fn add_filegroup(ex: &Execution<'_>, entry: &DatabaseEntry, name: &st
             is_default: false,
             read_only: false,
         });
+        Ok(())
     })
 }
 
@@ -241,15 +256,17 @@ pub(super) fn remove_filegroup(
     entry: &DatabaseEntry,
     name: &str,
 ) -> Result<()> {
-    let def = entry.def();
-    let group = def
-        .filegroup_named(name)
-        .ok_or_else(|| messages::error(1921, &[&"filegroup", &name]))?;
-    if def.files.iter().any(|f| f.filegroup == group.id) {
-        return Err(messages::error(5042, &[&"filegroup", &name]));
-    }
-    let id = group.id;
-    edit(ex, entry, |def| def.filegroups.retain(|g| g.id != id))
+    ex.instance().change_database(entry, |def| {
+        let group = def
+            .filegroup_named(name)
+            .ok_or_else(|| messages::error(1921, &[&"filegroup", &name]))?;
+        let id = group.id;
+        if def.files.iter().any(|f| f.filegroup == id) {
+            return Err(messages::error(5042, &[&"filegroup", &name]));
+        }
+        def.filegroups.retain(|g| g.id != id);
+        Ok(())
+    })
 }
 
 pub(super) fn modify_filegroup(

@@ -30,7 +30,6 @@ pub(super) fn set_options(
     termination: Option<Termination>,
 ) -> Result<()> {
     options.iter().try_for_each(|option| {
-        entry.check_changeable(ex.spid())?;
         if let Some(name) = fixed_in_system(entry, option) {
             return Err(not_settable(entry, name));
         }
@@ -376,6 +375,7 @@ pub(super) fn option_value(value: &OptionValue) -> Option<String> {
 
 fn with_settings(entry: &DatabaseEntry, change: impl FnOnce(&mut Settings)) -> Result<()> {
     let open = entry.open()?;
+    let _changing = entry.begin_change()?;
     let mut settings = open.storage.settings();
     change(&mut settings);
     Ok(open.storage.set_settings(settings)?)

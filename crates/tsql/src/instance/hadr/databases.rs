@@ -21,11 +21,13 @@ impl Instance {
         entry: &DatabaseEntry,
         known: Option<Lsn>,
     ) -> Result<Arc<Secondary>> {
+        let changing = entry.begin_change()?;
         let mut def = (*entry.def()).clone();
         if def.options.get(RESTORING).is_none_or(|s| !s.is_empty()) {
             ready_to_follow(&self.env, &mut def)?;
-            self.save_database(entry, def.clone())?;
+            self.store_database(entry, def.clone())?;
         }
+        drop(changing);
         let opening = Opening {
             registration: Some(registration(&def)),
             ..Opening::default()
@@ -57,6 +59,7 @@ impl Instance {
 
     /// A copy that is in no role of its own waits for more log; one that leads does not.
     pub fn set_restoring(&self, entry: &DatabaseEntry, is_restoring: bool) -> Result<()> {
+        let _changing = entry.begin_change()?;
         let mut def = (*entry.def()).clone();
         let before = def.options.clone();
         match is_restoring {
@@ -65,7 +68,7 @@ impl Instance {
         };
         match def.options == before {
             true => Ok(()),
-            false => self.save_database(entry, def),
+            false => self.store_database(entry, def),
         }
     }
 

@@ -51,13 +51,14 @@ fn change(instance: &Instance, name: &str, stored: Option<&Stored>) -> Result<()
         return Ok(());
     };
     let _one_at_a_time = instance.database_ddl.lock();
-    let mut def = (*master.def()).clone();
     let key = format!("{PREFIX}{}", name.to_lowercase());
-    match stored.and_then(|s| serde_json::to_string(s).ok()) {
-        Some(text) => def.options.insert(key, text),
-        None => def.options.remove(&key),
-    };
-    instance.save_database(&master, def)
+    instance.change_database(&master, |def| {
+        match stored.and_then(|s| serde_json::to_string(s).ok()) {
+            Some(text) => def.options.insert(key, text),
+            None => def.options.remove(&key),
+        };
+        Ok(())
+    })
 }
 
 pub(crate) fn put(

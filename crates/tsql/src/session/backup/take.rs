@@ -254,9 +254,10 @@ impl Job<'_, '_> {
 
     /// After a tail-log backup the database is out of use until something is restored over it, or RECOVERY.
     fn leave_restoring(&self) -> Result<()> {
-        let mut def = (*self.entry.def()).clone();
-        def.options.insert(RESTORING.into(), String::new());
-        self.ex.instance().save_database(self.entry, def)?;
+        self.ex.instance().change_database(self.entry, |def| {
+            def.options.insert(RESTORING.into(), String::new());
+            Ok(())
+        })?;
         match self.entry.take_open() {
             Some(open) => close_database(&open),
             None => Ok(()),
@@ -289,9 +290,10 @@ impl Job<'_, '_> {
             files: data.map(|f| f.id).collect(),
         };
         let text = serde_json::to_string(&base).unwrap_or_default();
-        let mut def = (*self.entry.def()).clone();
-        def.options.insert(BASE.into(), text);
-        self.ex.instance().save_database(self.entry, def)
+        self.ex.instance().change_database(self.entry, |def| {
+            def.options.insert(BASE.into(), text);
+            Ok(())
+        })
     }
 
     fn label(&self) -> MediaLabel {
