@@ -95,11 +95,16 @@ impl Program {
     /// Recovers the databases of the system, then accepts connections; the other databases are waited for as well,
     /// but not for long.
     pub fn start(options: &ProgramOptions) -> Result<Program, ServerError> {
-        let lock = lock_folder(&options.data_dir)?;
         let env = match options.limits.as_slice() {
-            [] => daruma_platform::env(),
+            [] => environment(),
             limits => daruma_platform::env_with_limits(limits.to_vec()),
         };
+        Program::start_in(env, options)
+    }
+
+    /// The same over another disk than the machine's. Limits of folders are this disk's own matter.
+    pub fn start_in(env: Env, options: &ProgramOptions) -> Result<Program, ServerError> {
+        let lock = lock_folder(&options.data_dir)?;
         let memory = MemorySplit::of(options.memory_bytes);
         let host = host_name();
         let name = options.server_name.clone().unwrap_or_else(|| host.clone());

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses its own part")]
 
+pub mod gated;
 pub mod scripted;
 
 use daruma_server::program::{Program, ProgramOptions};
