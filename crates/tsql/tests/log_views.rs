@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Client, Server};
+use daruma_sim::{Faults, Rates};
 
 const MODES: [&str; 2] = ["OFF", "ON"];
 
@@ -335,7 +336,11 @@ fn the_error_log_tells_what_recovery_did() {
         for (line, part) in lines.iter().zip(&expected) {
             assert!(line.contains(part.as_str()), "{mode}: {line}\nlacks {part}");
         }
-        times_add_up(&lines[lines.len() - 5]);
+        let done = "Recovery completed for database d (database ID 5) in ";
+        assert!(
+            lines[lines.len() - 5].starts_with(done),
+            "{mode}: {lines:#?}"
+        );
         assert_eq!(c.scalar("SELECT SUM(v) FROM t"), "2");
         // What waits to be reverted was rolled back by the recovery before: it is not rolled back again.
         let server = server.crash();
@@ -354,25 +359,80 @@ fn the_error_log_tells_what_recovery_did() {
     }
 }
 
-/// `Recovery completed for database d (database ID 5) in 0 second(s) (analysis 1 ms, redo 2 ms, undo 3 ms [system undo 1
-/// ms, regular undo 2 ms].)`: undo is the sum of its parts, and the seconds are those of the phases.
-fn times_add_up(line: &str) {
-    assert!(
-        line.starts_with("Recovery completed for database d (database ID 5) in "),
-        "{line}"
-    );
-    let numbers: Vec<u64> = line
-        .split(|c: char| !c.is_ascii_digit())
-        .filter_map(|n| n.parse().ok())
-        .collect();
-    let [_, seconds, analysis, redo, undo, system, regular, ..] = numbers[..] else {
-        panic!("{line}")
-    };
-    assert_eq!(
-        (undo, seconds),
-        (system + regular, (analysis + redo + undo) / 1_000),
-        "{line}"
-    );
+/// The numbers of the line of the error log that begins so.
+fn numbers_of(lines: &[String], begin: &str) -> Vec<u64> {
+    let line = lines.iter().find(|line| line.starts_with(begin));
+    let line = line.unwrap_or_else(|| panic!("{begin} is not in {lines:#?}"));
+    let words = line[begin.len()..].split(|c: char| !c.is_ascii_digit());
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+/// `Recovery completed for database d (database ID 5) in 6 second(s) (analysis 1001 ms, redo 2002 ms, undo 3003 ms [system undo 1
+/// ms, regular undo 3002 ms].)`: undo is the sum of its parts, and the seconds are those of the phases. The other line tells the
+/// same time, with parts that are none too long.
+#[test]
+fn the_times_of_a_recovery_add_up() {
+    for mode in MODES {
+        let (server, mut c) = server(mode, 2_000);
+        run(&mut c, "UPDATE t SET v = 1");
+        run(&mut c, "BEGIN TRANSACTION; UPDATE t SET v = 2");
+        let mut other = server.connect_to("d");
+        run(&mut other, "INSERT t VALUES (0, 0, 'the last commit')");
+        server.disk.stop();
+        drop((c, other));
+        // Each call takes a second or so of the simulated clock.
+        let server = server.crash_onto(|disk| {
+            disk.set_faults(Faults {
+                rates: Rates {
+                    slow: 100_000,
+                    ..Rates::default()
+                },
+                ..Faults::default()
+            });
+        });
+        server.disk.set_faults(Faults::default());
+        let lines = log_lines(&mut server.connect_to("d"));
+        let done = "Recovery completed for database d (database ID 5) in ";
+        let phases = numbers_of(&lines, done);
+        let [seconds, analysis, redo, undo, system, regular, ..] = phases[..] else {
+            panic!("{phases:?}")
+        };
+        assert!(analysis > 0 && redo > 0 && undo > 0, "{mode}: {phases:?}");
+        assert_eq!(undo, system + regular, "{mode}: {phases:?}");
+        assert_eq!(
+            seconds,
+            (analysis + redo + undo) / 1_000,
+            "{mode}: {phases:?}"
+        );
+        let parts = numbers_of(&lines, "Database 'd' (5) was opened in ");
+        let [
+            total,
+            files,
+            reading,
+            redone,
+            _kilobytes,
+            undone,
+            record,
+            definitions,
+            ..,
+        ] = parts[..]
+        else {
+            panic!("{parts:?}")
+        };
+        assert_eq!(
+            (files + reading, redone),
+            (analysis, redo),
+            "{mode}: {parts:?}"
+        );
+        assert_eq!(total, analysis + redo + undo, "{mode}: {parts:?}");
+        assert!(
+            files > 0 && reading > 0 && record > 0 && definitions > 0,
+            "{mode}: {parts:?}"
+        );
+        // Steps between the parts have no figure in this line.
+        let sum = files + reading + redone + undone + record + definitions;
+        assert!(sum <= total, "{mode}: {sum} of {parts:?}");
+    }
 }
 
 #[test]

@@ -125,7 +125,13 @@ impl Server {
 
     /// Power failure, then a start over what the disk kept.
     pub fn crash(self) -> Server {
+        self.crash_onto(|_| {})
+    }
+
+    /// The same, with a change of the disk before the start. Earlier faults are over.
+    pub fn crash_onto(self, change: impl FnOnce(&SimDisk)) -> Server {
         self.disk.crash();
+        change(&self.disk);
         let Server {
             disk,
             instance,
