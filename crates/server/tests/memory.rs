@@ -278,7 +278,7 @@ fn streams() {
         "a window over all rows",
         1,
         &format!(
-            "select sum(n) from (select row_number() over (order by (select 1)) as n from (select top (500000) 1 as x from {ROWS}) t) w"
+            "select sum(n) from (select row_number() over (order by (select 1)) as n from (select top (3000000) 1 as x from {ROWS}) t) w"
         ),
         No,
     );
