@@ -164,14 +164,12 @@ fn a_server_that_hangs_is_called_frozen_and_one_that_died_restarts_its_totals() 
     eventually("a hole", || {
         live(&monitor, |live| {
             live.last
-                .is_some_and(|last| last.elapsed() > Duration::from_secs(5))
+                .is_some_and(|last| last.elapsed() > Duration::from_secs(10))
         })
     });
-    assert_eq!(
-        live(&monitor, |live| live.ticks.len()),
-        stood,
-        "nothing is invented"
-    );
+    // One answer may still have been on its way; ten seconds without any make no tick.
+    let ticks = live(&monitor, |live| live.ticks.len());
+    assert!(ticks <= stood + 1, "{} are invented", ticks - stood);
     watched.signal("CONT");
     goes_on(&monitor, last);
     // Answers that were on their way when the server was stopped may still make a short tick before.

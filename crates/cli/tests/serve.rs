@@ -8,6 +8,8 @@ use std::time::Duration;
 
 const DARUMA: &str = env!("CARGO_BIN_EXE_daruma");
 const PASSWORD: &str = "Serve-as-a-process-1";
+/// Far longer than anything takes here: only what never comes is not there by then.
+const LONG: Duration = Duration::from_secs(300);
 
 struct Server {
     process: Child,
@@ -135,7 +137,7 @@ fn results_are_shown_while_the_batch_goes_on() {
     });
     let mut lines = Vec::new();
     while !lines.iter().any(|l: &String| l.contains("a word")) {
-        match said.recv_timeout(Duration::from_secs(60)) {
+        match said.recv_timeout(LONG) {
             Ok(line) => lines.push(line),
             Err(_) => break,
         }
@@ -218,8 +220,7 @@ fn a_service_manager_is_told_that_the_server_is_ready_lives_and_stops() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let socket = dir.path().join("notify");
     let manager = UnixDatagram::bind(&socket).expect("socket");
-    let wait = Some(Duration::from_secs(60));
-    manager.set_read_timeout(wait).expect("timeout");
+    manager.set_read_timeout(Some(LONG)).expect("timeout");
     let next = || {
         let mut text = [0; 64];
         let bytes = manager.recv(&mut text).expect("a word");
@@ -230,7 +231,8 @@ fn a_service_manager_is_told_that_the_server_is_ready_lives_and_stops() {
         .args(["serve", "--listen", "127.0.0.1:0", "--data"])
         .arg(dir.path().join("data"))
         .env("NOTIFY_SOCKET", &socket)
-        .env("WATCHDOG_USEC", "400000");
+        // Each sign of life waits a second for the port's answer: nobody is late by so much.
+        .env("WATCHDOG_USEC", "6000000");
     let mut server = run(command);
     assert_eq!(next(), "READY=1");
     assert_eq!(

@@ -128,7 +128,7 @@ fn who_says_nothing_holds_no_place() {
     let watching = monitor(&program);
     let port = watching.address().expect("listens").port();
     let mut silent = TcpStream::connect(("127.0.0.1", port)).expect("connects");
-    let patience = Some(Duration::from_secs(120));
+    let patience = Some(Duration::from_secs(300));
     silent.set_read_timeout(patience).expect("takes a timeout");
     let mut bytes = Vec::new();
     silent.read_to_end(&mut bytes).expect("it is closed");

@@ -318,6 +318,7 @@ impl Database {
         let log = &self.store.log;
         let mut steps = self.steps.lock();
         while *steps > 0 {
+            pause("close.waits");
             self.step_ended
                 .wait_for(&mut steps, background::PARTICIPANTS_WAIT);
             if *steps > 0 && log.has_participants() && !log.is_fenced() {

@@ -97,7 +97,8 @@ fn fail_the_log(disk: &SimDisk, db: &Arc<Database>, tree: TreeId) {
 fn a_fenced_database_answers_nobody() {
     for settings in [Settings::default(), accelerated()] {
         let disk = SimDisk::new(5);
-        let (db, id) = create(&disk, 5, 64, settings);
+        let engine = engine(&disk, 5, 64);
+        let (db, id) = create_in(&engine, settings);
         let tree = db.tree(id).expect("tree");
         let txn = db.begin(&owner(1));
         tree.insert(&txn, b"account", b"100").expect("inserts");
@@ -114,7 +115,10 @@ fn a_fenced_database_answers_nobody() {
                 let view = db.begin(&owner(3)).view(Isolation::ReadCommitted);
                 tree.get(&view, b"account").map(|_| ())
             });
-            std::thread::sleep(std::time::Duration::from_millis(30));
+            while !engine.locks().iter().any(|lock| !lock.granted) {
+                assert!(!waits.is_finished(), "it reads what is not committed");
+                std::thread::yield_now();
+            }
             fail_the_log(&disk, &db, id);
             drop(transfer);
             let waited = waits.join().expect("no panic");
@@ -141,7 +145,7 @@ fn a_fenced_database_answers_nobody() {
             refused(scan.next(&mut Batch::new()).map(|_| ()));
         }
         refused(db.check_readable());
-        drop((snapshot, tree, db));
+        drop((snapshot, tree, db, engine));
         disk.crash();
         let (db, _) = open(&disk, 5, 64).expect("opens");
         settle(&db);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 pub const DARUMA: &str = env!("CARGO_BIN_EXE_daruma");
 pub const PASSWORD: &str = "Group-of-processes-1";
 /// What is waited for comes long before; a test that waits so long has failed.
-pub const LONG: Duration = Duration::from_secs(90);
+pub const LONG: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(20);
 
 /// One server of a group: its folder, and its process while it runs.
@@ -297,7 +297,7 @@ fn connect_as(
     options.database = database.into();
     options.read_only = read_only;
     options.encryption = EncryptionWish::Optional;
-    options.login_timeout = Some(limit.min(Duration::from_secs(20)));
+    options.login_timeout = Some(limit.min(Duration::from_secs(60)));
     options.query_timeout = Some(limit);
     Client::connect(&options)
 }

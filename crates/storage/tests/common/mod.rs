@@ -36,7 +36,12 @@ pub fn create(
     pages: usize,
     settings: Settings,
 ) -> (Arc<Database>, TreeId) {
-    let db = engine(disk, seed, pages)
+    create_in(&engine(disk, seed, pages), settings)
+}
+
+/// The same in an engine that is there.
+pub fn create_in(engine: &Arc<Engine>, settings: Settings) -> (Arc<Database>, TreeId) {
+    let db = engine
         .create_database(DB, "t", specs(), settings)
         .expect("creates");
     let txn = db.begin(&owner(1));
