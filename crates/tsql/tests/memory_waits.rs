@@ -1,9 +1,11 @@
-//! Requests that wait for memory: whose turn it is, how long they wait, what others see of it.
+//! Requests that wait for memory: whose turn it is, how long they wait, what others see of it. And memory that is given back when
+//! somebody asks for that.
 
 mod common;
 
-use common::Server;
+use common::{Client, Server};
 use daruma_tsql::instance::{Asking, Promise};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -85,4 +87,41 @@ fn a_request_that_waits_is_suspended_and_goes_on_when_there_is_room() {
         drop(held);
         assert_eq!(waiting.join().expect("ends"), "3000000");
     });
+}
+
+/// How often the system was given memory back.
+static GIVEN_BACK: AtomicUsize = AtomicUsize::new(0);
+
+fn give_back() {
+    GIVEN_BACK.fetch_add(1, Ordering::Relaxed);
+}
+
+#[test]
+fn caches_that_are_cleared_are_empty_and_the_system_gets_their_memory() {
+    let server = Server::new();
+    let first = server.instance.give_back_memory.set(give_back);
+    first.expect("nobody else has set it");
+    let mut c = server.connect();
+    c.done("CREATE DATABASE d");
+    let mut c = server.connect_to("d");
+    c.done(
+        "CREATE TABLE t (id int PRIMARY KEY, w char(4000) NOT NULL); INSERT t SELECT value, 'w' FROM GENERATE_SERIES(1, 200); CHECKPOINT",
+    );
+    let sum = "SELECT SUM(id) FROM t";
+    let kept = "SELECT COUNT(*) FROM sys.dm_exec_cached_plans CROSS APPLY sys.dm_exec_sql_text(plan_handle) WHERE text = 'SELECT SUM(id) FROM t'";
+    assert_eq!(c.scalar(sum), "20100");
+    assert_eq!(c.scalar(kept), "1");
+    c.done("DBCC FREEPROCCACHE");
+    assert_eq!(GIVEN_BACK.load(Ordering::Relaxed), 1);
+    assert_eq!(c.scalar(kept), "0");
+
+    let reads = |c: &mut Client| {
+        let before = server.disk.ios();
+        assert_eq!(c.scalar(sum), "20100");
+        server.disk.ios() - before
+    };
+    assert_eq!(reads(&mut c), 0, "all pages are in memory");
+    c.done("DBCC DROPCLEANBUFFERS");
+    assert_eq!(GIVEN_BACK.load(Ordering::Relaxed), 2);
+    assert!(reads(&mut c) >= 100, "two rows of a page");
 }

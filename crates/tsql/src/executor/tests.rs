@@ -225,6 +225,58 @@ fn exists_that_no_join_can_be_is_asked_once_for_each_value() {
     assert!(looks < 800, "{looks}");
 }
 
+/// Looks at the cancel flag while the query runs, one for each 1,024 rows of work or so; its only number.
+fn looks_of(host: &TestHost, sql: &str) -> (u64, Value) {
+    let before = host.looks.get();
+    let mut found = rows(host, sql);
+    let value = found.pop().and_then(|mut row| row.pop());
+    (host.looks.get() - before, value.expect("a number"))
+}
+
+/// A condition that looks at no row around it is known before the joins below it are made, of whatever kind they are.
+#[test]
+fn a_condition_without_a_row_around_it_is_asked_before_all_joins() {
+    let host = host();
+    for (joins, condition) in [
+        // Made first, half of all pairs of 3,000 rows are 4,400 looks, and all of them twice as many.
+        (
+            "a x JOIN a y ON y.k >= x.id",
+            "NOT EXISTS (SELECT 1 FROM b p CROSS JOIN b q WHERE p.k <> q.id)",
+        ),
+        ("a x CROSS JOIN a y", "NOT EXISTS (SELECT 1 FROM b)"),
+        (
+            "a x CROSS JOIN a y CROSS JOIN a z",
+            "-1 IN (SELECT SUM(id) FROM b GROUP BY t)",
+        ),
+        (
+            "a x FULL JOIN a y ON x.k = y.k CROSS JOIN a z",
+            "1 NOT IN (SELECT id FROM b)",
+        ),
+    ] {
+        let (looks, count) = looks_of(
+            &host,
+            &format!("SELECT COUNT(*) FROM {joins} WHERE {condition}"),
+        );
+        assert_eq!(count, Value::Int(0), "{joins}, {condition}");
+        assert!(looks < 1_000, "{joins}, {condition}: {looks}");
+    }
+}
+
+/// Three subqueries within each other below OR, the innermost of which looks at the outermost row.
+#[test]
+fn subqueries_within_subqueries_run_once_for_each_value_around_them() {
+    let host = host();
+    let text = "SELECT COUNT(*) FROM b o CROSS APPLY (SELECT o.id % 5 AS m) p WHERE o.id % 20 = ANY
+        (SELECT x.id FROM a x WHERE x.id >= p.m AND x.id < 20 AND (x.k IN
+            (SELECT y.k FROM b y WHERE y.id >= x.id AND y.id < 40 AND y.k NOT IN
+                (SELECT z.k FROM a z WHERE z.k IS NOT NULL AND z.id < 30 INTERSECT SELECT w.k FROM b w WHERE w.id % 5 = p.m))
+            OR x.id % 2 = 0))";
+    let (looks, count) = looks_of(&host, text);
+    assert!(matches!(count, Value::Int(n) if n > 100), "{count:?}");
+    // 5 values around the first, 20 rows in each, and sets of 30 and 300 rows.
+    assert!(looks < 2_000, "{looks}");
+}
+
 #[test]
 fn what_looks_at_the_row_around_it_runs_again() {
     let host = host();
