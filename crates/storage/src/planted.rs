@@ -66,6 +66,8 @@ pub enum Bug {
     AcceptGap,
     /// A commit is acknowledged when it is on disk here, and not yet on every participant.
     AckBeforeQuorum,
+    /// What others append while the log is being written counts as hard with what is written. No simulation in one thread can see it.
+    HardenAppended,
     /// A page is written when its log is on disk here, and not yet on every participant.
     FlushAboveQuorum,
     /// A log that is full goes on in its last virtual log file over what a crash left there.

@@ -6,8 +6,8 @@
 //! nothing; once the log has failed it is refused. Then power is lost, and recovery must bring back the same. In some runs there is
 //! a commit participant, who gets the blocks from a feed and has them when it pleases.
 //!
-//! `cargo test -p daruma-storage --features model --test interleavings`; `DARUMA_MODEL_RUNS=N` runs N orders of each
-//! scenario. A failure prints the schedule, which `shuttle::replay` repeats.
+//! `cargo test -p daruma-storage --features model,planted-bugs --test interleavings`; `DARUMA_MODEL_RUNS=N` runs N orders of each
+//! scenario. With the second feature a planted bug must be noticed. A failure prints the schedule, which `shuttle::replay` repeats.
 
 mod common;
 
@@ -406,4 +406,15 @@ fn commits_survive_any_order_of_threads_with_classic_recovery() {
 fn commits_that_wait_for_a_participant_end_in_any_order_of_threads() {
     explore(true, true);
     explore(false, true);
+}
+
+/// The model checker is only worth what it catches. Each of these bugs needs another thread between two steps: one thread alone never
+/// meets it.
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn what_is_appended_while_the_log_is_written_and_counts_as_hard_is_noticed() {
+    plant(Some(Bug::HardenAppended));
+    let explored = std::panic::catch_unwind(|| explore(false, false));
+    plant(None);
+    assert!(explored.is_err(), "no order of threads shows it");
 }

@@ -335,6 +335,10 @@ impl Log {
         let took = self.env.clock.monotonic().saturating_sub(start);
         self.count_flush(&blocks, took.as_nanos() as u64);
         let mut state = self.state.lock();
+        let end = match planted(Bug::HardenAppended) {
+            true => state.end(),
+            false => end,
+        };
         let count = blocks.len();
         drop(runs);
         drop(blocks);
