@@ -87,6 +87,8 @@ impl Content {
 pub struct VersionStore {
     chunks: RwLock<HashMap<u32, Arc<Chunk>>>,
     next: AtomicU32,
+    /// Numbers have begun again: one that comes may still be that of a chunk whose pages are to be freed.
+    has_wrapped: AtomicBool,
     /// Chunks of committed transactions, by commit timestamp, until everyone sees the commit.
     committed: Mutex<VecDeque<(u64, Vec<u32>)>>,
     /// Chunks that are no longer needed and have pages to free.
@@ -248,12 +250,14 @@ impl VersionStore {
     }
 
     fn publish(&self, txn: TxnId, guards_pages: bool, bytes: Vec<u8>, below: u64) -> Arc<Chunk> {
-        let mut chunks = self.chunks.write();
-        let id = loop {
-            let id = self.next.fetch_add(1, Ordering::Relaxed);
-            // 0 means "no version"; after a wrap, numbers still in use are skipped.
-            if id != 0 && !chunks.contains_key(&id) {
-                break id;
+        let (id, mut chunks) = loop {
+            // Both at once, as in `discard`: a chunk goes from one to the other.
+            let has_wrapped = self.has_wrapped.load(Ordering::Acquire);
+            let dropped = has_wrapped.then(|| self.dropped.lock());
+            let chunks = self.chunks.write();
+            let dropped = dropped.as_deref().map(Vec::as_slice);
+            if let Some(id) = self.next_number(&chunks, dropped) {
+                break (id, chunks);
             }
         };
         let mut content = Content {
@@ -270,6 +274,29 @@ impl VersionStore {
         chunks.insert(id, chunk.clone());
         self.note_count(&chunks);
         chunk
+    }
+
+    /// A number that no chunk has; the record that frees the pages of a dropped one must mean no other. `None`: numbers have begun
+    /// again, and it is not known which are dropped.
+    fn next_number(
+        &self,
+        chunks: &HashMap<u32, Arc<Chunk>>,
+        dropped: Option<&[Arc<Chunk>]>,
+    ) -> Option<u32> {
+        loop {
+            let id = self.next.fetch_add(1, Ordering::Relaxed);
+            if id == u32::MAX {
+                self.has_wrapped.store(true, Ordering::Release);
+            }
+            if dropped.is_none() && self.has_wrapped.load(Ordering::Acquire) {
+                return None;
+            }
+            let is_dropped = dropped.unwrap_or_default().iter().any(|c| c.id == id);
+            // 0 means "no version".
+            if id != 0 && !is_dropped && !chunks.contains_key(&id) {
+                return Some(id);
+            }
+        }
     }
 
     fn note_count(&self, chunks: &HashMap<u32, Arc<Chunk>>) {
@@ -470,7 +497,7 @@ impl VersionStore {
         self.forget_memory(&chunk);
     }
 
-    /// A chunk of before the crash, empty as yet.
+    /// A chunk from before the crash, empty as yet.
     fn restored(&self, id: u32, (txn, guards_pages): (TxnId, bool)) -> Arc<Chunk> {
         let chunk = Arc::new(Chunk {
             id,
@@ -504,8 +531,11 @@ impl VersionStore {
         }
     }
 
-    /// A chunk of this number waits for its pages to be freed: the record that frees them must mean no other.
+    /// A chunk of this number is there, or waits for its pages to be freed.
     pub fn skip_number(&self, id: u32) {
+        if id == u32::MAX {
+            self.has_wrapped.store(true, Ordering::Release);
+        }
         self.next.fetch_max(id.wrapping_add(1), Ordering::Relaxed);
     }
 
@@ -757,5 +787,40 @@ mod tests {
         let mut segment = Segment::default();
         let fresh = store.add(&mut segment, TxnId(11), head, b"x");
         assert!(fresh >> 16 > 7, "numbers still in use are not given again");
+    }
+
+    /// Chunk numbers have 32 bits; the log frees pages by them.
+    #[test]
+    fn numbers_that_begin_again_pass_over_dropped_chunks() {
+        let store = VersionStore::default();
+        let head = Head {
+            flags: 0,
+            writer: TxnId(3),
+            version: 0,
+        };
+        let add = || {
+            let mut segment = Segment::default();
+            let at = store.add(&mut segment, TxnId(10), head, b"x");
+            (at >> 16) as u32
+        };
+        let (first, second, kept) = (add(), add(), add());
+        assert_eq!((first, second, kept), (1, 2, 3));
+        // Their pages are still to be freed.
+        for id in [first, second] {
+            let chunk = store.chunk(id).expect("is there");
+            store.set_pages(&chunk, vec![PageId::new(1, 100 + id)], Lsn::NONE);
+        }
+        store.discard(&[first, second]);
+        store.next.store(u32::MAX - 1, Ordering::Relaxed);
+        assert_eq!(add(), u32::MAX - 1);
+        assert_eq!(
+            [add(), add()],
+            [4, 5],
+            "neither dropped ones nor those in use"
+        );
+        // After a restart the last number may be that of a dropped one.
+        let store = VersionStore::default();
+        store.skip_number(u32::MAX);
+        assert!(store.has_wrapped.load(Ordering::Relaxed));
     }
 }
