@@ -1,5 +1,5 @@
 //! The join token: where a member listens, which certificate it has, and the certificate with its key by which new nodes ask to be
-//! let in. Whoever has it may add a node, until the next token is made: it is a secret.
+//! let in. Its holder may add a node, until the next token is made: it is a secret.
 
 use crate::codec::{CodecError, Writer, seal, unseal};
 use crate::identity::Pair;

@@ -1,7 +1,7 @@
 //! Thresholds: a figure above a value for some time raises an alert; below it, the alert is over.
 //!
 //! Theory: rules are rows of the repository, read again every ten seconds; figures are those of the newest tick, so that the
-//! repository may be slow without an alert coming late. Whoever is told by webhook is told once when it is raised and once when
+//! repository may be slow without an alert coming late. An address that is told by webhook is told once when it is raised and once when
 //! it is over.
 
 use crate::figures::{FIGURES, Kind, index};

@@ -902,7 +902,7 @@ impl Open {
         Ok(())
     }
 
-    /// Trees of before a snapshot hold what it sees; of those made since it must be told that they are younger.
+    /// Trees older than a snapshot hold what it sees; of those made since it must be told that they are younger.
     fn read_younger(&mut self, ctx: &mut Ctx<'_>) -> Outcome {
         let Some(snapshot) = &self.snapshot else {
             return Ok(());

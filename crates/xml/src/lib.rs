@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //! 1. Depth is bounded on both sides: elements by `value::xml::DEPTH_MAX`, expressions by [`NESTING_MAX`].
-//! 2. Whoever runs a query is asked by [`Meter`] whether it may go on, at each thousandth step and before large texts are made.
+//! 2. The caller that runs a query is asked by [`Meter`] whether it may go on, at each thousandth step and before large texts are made.
 //! 3. Nothing here panics, whatever the document or the query.
 //!
 //! Errors have the product's numbers; their words are in the table of messages of the statements' room.

@@ -15,7 +15,7 @@
 //! 1. A lease ends D after it was *asked* for, on the owner's clock; a leader names another owner F > D(1+ρ)/(1-ρ) after it won its
 //!    election, or after it last granted that owner anything, on its own.
 //! 2. A lease is granted after a round that began after the question came, under the votes that the leader held when it began.
-//! 3. Whoever acts for a group does so under an epoch that began in this life of the process.
+//! 3. A node that acts for a group does so under an epoch that began in this life of the process.
 //! 4. A witness is replaced only while it has no vote: one member's votes are never counted from two records.
 //!
 //! It reads no clock and does nothing itself: `tests/simulation` drives several of them, `runtime` a real one.

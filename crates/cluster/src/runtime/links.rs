@@ -1,7 +1,7 @@
 //! Connections between the nodes, over the transport of availability groups: TLS with certificates known by their SHA-256.
 //!
-//! Theory: of two nodes the one with the lower number connects. Who it is, its certificate says, on both sides; the places in
-//! the greeting only tell who dials. A connection carries packets and promises nothing: what is lost is asked again. Of two
+//! Theory: of two nodes the one with the lower number connects. Its certificate says which one it is, on both sides; the places
+//! in the greeting only tell which one dials. A connection carries packets and promises nothing: what is lost is asked again. Of two
 //! connections between the same nodes the newer one counts.
 //!
 //! Who shows the join certificate may ask to be let in, and nothing else.

@@ -1,7 +1,7 @@
 //! A node as it runs: a thread for its machine, one for its witness, and those of its connections.
 //!
 //! Theory: one thread drives [`Machine`] and does nothing else. What happens comes to it as an [`Input`]; each step is written before anything
-//! of it is said. Whoever asks whether this node may act for a group reads what the last step has left and the clock, so a
+//! of it is said. A thread that asks whether this node may act for a group reads what the last step has left and the clock, so a
 //! thread that hangs prolongs no lease.
 //!
 //! | what | bound |

@@ -1,4 +1,4 @@
-//! The witness: an acceptor without a process. Whoever reaches its record runs the same function on it as a node runs on its own.
+//! The witness: an acceptor without a process. A node that reaches its record runs the same function on it as a node runs on its own.
 //!
 //! Theory: a node asks with [`WitnessAsk`], a store carries it out as one exchange (read, answer, write if that changed anything), and the
 //! node gets a [`WitnessView`] or learns why not. "I do not know" is an answer of its own: it is never taken for a no, nor for a yes.

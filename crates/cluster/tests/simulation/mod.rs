@@ -806,7 +806,7 @@ fn force_what_is_left(nodes: usize, witness: bool, seed: u64) -> Result<World, S
         .chain([&owner])
         .filter(|i| **i != left)
         .for_each(|i| world.crash(*i));
-    // Nobody acts any more by a word of before.
+    // Nobody acts any more by an earlier word.
     world.run(ms(2000))?;
     world.heal();
     world.share_up = !world.dice.one_in(2);

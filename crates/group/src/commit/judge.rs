@@ -1,6 +1,6 @@
 //! The judge's record: which epoch is the present one, who leads it and who may be promoted without loss.
 //!
-//! Theory: the record changes by comparing and swapping alone. Whoever holds it (the primary itself where the group has no cluster,
+//! Theory: the record changes by comparing and swapping alone. Its holder (the primary itself where the group has no cluster,
 //! a quorum service, an external manager) runs [`Record::answer`] and makes the record durable before the reply leaves. A reply
 //! repeats its request, so that a late one cannot be taken for the answer to another.
 

@@ -1,4 +1,4 @@
-//! Who says that this node may lead, where its own record alone does not.
+//! The authority that says that this node may lead, where its own record alone does not.
 //!
 //! Theory: a cluster names the owner of a group and knows who may take its place. What it knows is at any time a part of what every
 //! database's record lists, so whoever it names has all that was acknowledged: a replica leaves the cluster's list before it leaves a record,

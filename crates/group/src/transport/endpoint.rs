@@ -3,7 +3,7 @@
 //! A connection that has not proved itself costs one thread for a bounded time, and there are a bounded number of them; the others
 //! wait in the kernel's queue.
 //!
-//! One endpoint serves all groups of a server. Who shows a pinned certificate may greet; the [`Door`] says what becomes of it.
+//! One endpoint serves all groups of a server. A peer that shows a pinned certificate may greet; the [`Door`] says what becomes of it.
 
 use super::link::{Handler, Link, LinkError, Peer, read_greeting};
 use super::tls::{Fingerprint, Identity};

@@ -1,6 +1,6 @@
 //! Certificates by fingerprint.
 //!
-//! Theory: a certificate is a name for a key. Whoever configures a group hands each replica the fingerprints of the others (a join
+//! Theory: a certificate is a name for a key. An administrator who configures a group hands each replica the fingerprints of the others (a join
 //! token, CREATE CERTIFICATE FROM FILE), so names, authorities and dates in it say nothing more and are not looked at: who
 //! shall be shut out is unpinned. The handshake proves that the peer has the key.
 

@@ -1,4 +1,4 @@
-//! Who may ask what, and the headers of every answer.
+//! The check of who may ask what, and the headers of every answer.
 //!
 //! | checked | against |
 //! |---|---|

@@ -2,7 +2,7 @@
 //!
 //! | step | a crash after it |
 //! |---|---|
-//! | the cluster, if there is one, lists nobody any more who is to go, or lacks what is added; it is led, commits wait for whom they shall (`prepare`) | the definition of before: what was added is in no group |
+//! | the cluster, if there is one, lists nobody any more who is to go, or lacks what is added; it is led, commits wait for whom they shall (`prepare`) | the earlier definition: what was added is in no group |
 //! | the definition is stored | the new one: what was removed is in no group, the others hear when they connect |
 //! | what was removed is let go, the others are told (`settle`) | the new one |
 //!

@@ -2,7 +2,7 @@
 //!
 //! Theory: the primary of a group connects to every replica that its definition names. A server that knows the group takes that
 //! connection as the group's; one that does not keeps the definition as an invitation, for ALTER AVAILABILITY GROUP .. JOIN, and closes.
-//! Whoever shows a certificate that a login with CONNECT on the endpoint stands for may greet; which replica it is it says itself.
+//! A peer that shows a certificate that a login with CONNECT on the endpoint stands for may greet; which replica it is it says itself.
 
 use super::diagnosis::Diagnosis;
 use super::group::Group;

@@ -1,4 +1,4 @@
-//! Who has everything that was acknowledged, as the cluster is told: see `warrant` for the order.
+//! The list of those that have everything that was acknowledged, as the cluster is told: see `warrant` for the order.
 
 use super::group::Group;
 use super::owner::cluster_error;

@@ -142,7 +142,7 @@ impl Database {
     /// Goes on where a replay has ended that had readers beside it: from here on the database writes its own log.
     ///
     /// In an epoch that a group has granted nothing here may depend on the log that follows until others have it: there is no
-    /// checkpoint then, and the restart point of before remains good.
+    /// checkpoint then, and the earlier restart point remains good.
     pub(crate) fn lead(
         self: &Arc<Self>,
         mut recovered: Recovered,

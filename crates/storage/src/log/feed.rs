@@ -5,7 +5,7 @@
 //! reads the file until it has caught up. It holds the log from the position that its owner says is safe elsewhere, up to a
 //! bound: beyond it the hold is broken, and the copy has to be made anew.
 //!
-//! Whoever waits for more is woken by the seal, by a sync, by a raised quorum and by the fence; nobody looks again in between.
+//! A thread that waits for more is woken by the seal, by a sync, by a raised quorum and by the fence; nobody looks again in between.
 //! Without a feed all of that costs one look at a counter.
 //!
 //! Invariants

@@ -14,7 +14,7 @@
 //! Invariants
 //! 1. Free bytes of a leaf >= sum of what its entries may take back. Files from before there was kept room may break it: what is
 //!    taken back may still split a leaf, in a file that grows past its limits.
-//! 2. Whoever takes bytes of a leaf holds its latch, and has asked here. A commit may only set room free meanwhile.
+//! 2. A thread that takes bytes of a leaf holds its latch, and has asked here. A commit may only set room free meanwhile.
 //! 3. What is remembered of a leaf changes under its latch, or is forgotten for another leaf.
 //!
 //! Tests: tests/kept_room.rs

@@ -1,4 +1,4 @@
-//! Who is in a database, and whether another may come: SINGLE_USER.
+//! The sessions in a database, and whether another may come: SINGLE_USER.
 //!
 //! Theory: a session is inside while the database is its current one, and visits it while it works in it from another (a name of
 //! three parts, a procedure of it), until its request and its transaction have ended. In SINGLE_USER all who are inside or visit

@@ -9,7 +9,7 @@
 //! Invariants
 //! 1. Large values are promised before they are allocated, so that many sessions together do not pass the bound by more than
 //!    `HELPED_PERCENT` of it. What is refused is never counted: who waits takes no room from whoever has the turn.
-//! 2. Whoever has the turn does not wait for memory. It may wait for something else, even for one who waits here: then it asks for
+//! 2. A request that has the turn does not wait for memory. It may wait for something else, even for one who waits here: then it asks for
 //!    nothing, and after a second the turn is the next one's. So nobody waits here for itself.
 
 use daruma_base::memory;

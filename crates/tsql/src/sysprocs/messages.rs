@@ -1,6 +1,6 @@
 //! sp_addmessage, sp_altermessage and sp_dropmessage: messages of users beside those of the server.
 //!
-//! They are rows of master, changed in the caller's transaction. Who changes one holds its lock until then, so that two who add
+//! They are rows of master, changed in the caller's transaction. A session that changes one holds its lock until then, so that two who add
 //! languages to the same message do not lose each other's.
 
 use super::define::{Procedure, integer};

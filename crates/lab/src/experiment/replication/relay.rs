@@ -1,7 +1,7 @@
 //! A link that is slower than the machine's own: bytes are taken at its rate and handed on after its delay.
 //!
 //! Theory: each direction is one wire, which all connections over the relay share. A piece begins when the wire is free and leaves it after
-//! its bytes / rate; on the other side it is one delay later. Whoever reads waits until the wire takes the piece, so what cannot be
+//! its bytes / rate; on the other side it is one delay later. The reading thread waits until the wire takes the piece, so what cannot be
 //! sent yet stays with the sender, as on a real link. Nothing is lost, doubled or reordered.
 //!
 //! Invariant: times are counted from when the wire was free, not from when a thread woke, so late wake-ups do not add up.

@@ -430,7 +430,7 @@ fn blocks_that_do_not_fit_are_refused_and_change_nothing() {
         copy.log.append_block(block.used()).expect("fits");
     }
     refused(blocks[0].used(), "it is not the next one");
-    // A block of before the restart at a position behind it.
+    // A block from before the restart at a position behind it.
     let mut old = block::OpenBlock::new(copy.log.end().0, 0, Vec::new());
     old.push(&record(&random));
     let used = old.len();
