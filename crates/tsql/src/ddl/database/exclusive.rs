@@ -53,7 +53,8 @@ pub(crate) fn is_in_use(ex: &Execution<'_>, entry: &DatabaseEntry) -> Result<boo
     }
 }
 
-/// Waits until this session is the only one in the database, and the only one with a transaction that has written there; WITH ROLLBACK ends the others.
+/// Waits until this session is the only one in the database, and the only one with a transaction that has written there; WITH
+/// ROLLBACK ends the others.
 pub(super) fn exclusive(
     ex: &Execution<'_>,
     entry: &Arc<DatabaseEntry>,

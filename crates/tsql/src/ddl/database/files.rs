@@ -143,6 +143,7 @@ fn remove_closed(
     let (guid, master) = (open.storage.guid(), instance.master_catalog()?);
     let _changing = entry.begin_change()?;
     let mut def = (*entry.def()).clone();
+    check_file_writable(&def, file)?;
     let marked = marked_removing(&def, file.id, guid);
     master.put_database(&stored_form(&marked, instance.data_dir()))?;
     open.storage.forget_file(file.id);
