@@ -18,14 +18,17 @@ const EXCLUSIVE_STEP: Duration = Duration::from_millis(5);
 const FAREWELL_WAIT: Duration = Duration::from_secs(5);
 const FAREWELL_STEP: Duration = Duration::from_millis(1);
 
-/// Other sessions whose transaction has written in the database, whatever their current one is.
+/// Other sessions whose transaction has written in the database, whatever their current one is. In one whose log failed nobody's
+/// transaction can end any more: recovery ends it.
 fn writers(ex: &Execution<'_>, entry: &DatabaseEntry) -> Vec<i32> {
-    let Some(open) = entry.held() else {
+    let held = entry.held();
+    let Some(open) = held.filter(|open| open.storage.check_readable().is_ok()) else {
         return Vec::new();
     };
+    let sessions = &ex.instance().sessions;
     let owners = open.storage.writers().into_iter();
-    let spids = owners.map(spid_of_owner);
-    spids.filter(|s| *s != 0 && *s != ex.spid()).collect()
+    let spids = owners.map(spid_of_owner).filter(|s| *s != ex.spid());
+    spids.filter(|s| sessions.get(*s).is_some()).collect()
 }
 
 /// Does another session use the database? One whose client has closed the connection is waited for: whoever closed it
