@@ -10,6 +10,7 @@
 //! 2. A cursor of a frame is seen by that frame alone, and is gone before another frame has its level.
 
 mod live;
+mod moves;
 
 use super::Execution;
 use super::client_cursor::ClientCursor;
@@ -31,8 +32,11 @@ use daruma_syntax::ast::{
 };
 use daruma_value::{DataType, Value};
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
+
+use moves::Moves;
+pub(super) use moves::WayBack;
 
 /// Part of a statement's grant that the rows of a session's open cursors take of memory, before they go to disk.
 const GRANT_PART: usize = 4;
@@ -132,10 +136,7 @@ struct Live {
     plan: Arc<LivePlan>,
     /// Where the row lies that was fetched last, if it was there.
     current: Vec<RowPlace>,
-    /// Rows whose keys were changed through the cursor, by their positions from 1, and their places since then.
-    moved: HashMap<usize, Vec<Value>>,
-    /// Memory of those.
-    moved_bytes: usize,
+    moved: Arc<Moves>,
 }
 
 /// What FETCH found of a row.
@@ -164,7 +165,7 @@ impl Opened {
     /// Memory of rows and columns.
     fn memory_bytes(&self) -> usize {
         let names: usize = self.columns.iter().map(|c| c.name.len()).sum();
-        let moved = self.live.as_ref().map_or(0, |live| live.moved_bytes);
+        let moved = self.live.as_ref().map_or(0, |live| live.moved.bytes());
         self.rows.memory_bytes() + names + size_of_val(self.columns.as_slice()) + moved
     }
 
@@ -610,8 +611,7 @@ impl Execution<'_> {
         opened.live = plan.live.map(|plan| Live {
             plan: Arc::new(plan),
             current: Vec::new(),
-            moved: HashMap::new(),
-            moved_bytes: 0,
+            moved: Arc::default(),
         });
         Ok(opened)
     }

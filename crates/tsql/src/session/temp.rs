@@ -4,6 +4,7 @@
 //! in the instance until its creator goes. Creation and removal are part of the transaction, so each leaves an undo
 //! entry. Table variables are no part of any transaction: they are created and dropped by transactions of their own.
 
+use super::cursor::WayBack;
 use super::{SessionState, TempModule};
 use crate::error::Result;
 use crate::host::TableRef;
@@ -21,7 +22,7 @@ pub(crate) struct TempTable {
     pub level: usize,
 }
 
-/// How to take back what a transaction did to temporary tables.
+/// How to take back what a transaction did to temporary tables, and to what else the session keeps in memory.
 pub(crate) enum TempUndo {
     Created(i32),
     Dropped(Box<TempTable>),
@@ -32,6 +33,8 @@ pub(crate) enum TempUndo {
     Module(String, Option<TempModule>),
     /// A stored counter that was set anew.
     Counter(DatabaseId, CounterId, Option<i128>),
+    /// A row of a cursor whose key was changed through it.
+    Moved(WayBack),
 }
 
 impl SessionState {
@@ -161,7 +164,7 @@ impl SessionState {
         self.push_temp_undo(TempUndo::Counter(database, id, value));
     }
 
-    pub(super) fn push_temp_undo(&self, undo: TempUndo) {
+    pub(crate) fn push_temp_undo(&self, undo: TempUndo) {
         if let Some(t) = self.transaction.borrow_mut().as_mut() {
             t.temp_undo.push(undo);
         }
@@ -198,6 +201,7 @@ impl SessionState {
                         let _ = open.catalog.set_value(id, value);
                     }
                 }
+                TempUndo::Moved(way_back) => way_back.take(),
                 TempUndo::DroppedGlobal(key, global) => {
                     self.instance
                         .temp_tables

@@ -6,12 +6,14 @@
 //!
 //! Invariant: no plan of an earlier statement reads a table that was not compared (`PLANNED_BEFORE`).
 
+use super::moves::bytes_of;
 use super::{BYTES_MAX, Cursor, Found, Live};
 use crate::error::{Result, SqlError};
 use crate::executor::{LivePlan, RowBatch, open, prepare_cursor};
 use crate::host::{Access, CursorRow, Host, RowPlace, TableKind, TableRef};
 use crate::messages;
 use crate::session::Execution;
+use crate::session::temp::TempUndo;
 use daruma_base::DatabaseId;
 use daruma_catalog::TableDef;
 use daruma_storage::Isolation;
@@ -28,7 +30,7 @@ impl Execution<'_> {
             let live = opened.and_then(|o| o.live.as_mut());
             Ok(live.map(|live| {
                 live.current.clear();
-                (live.plan.clone(), width, live.moved.get(&at).cloned())
+                (live.plan.clone(), width, live.moved.of(at))
             }))
         })?;
         let Some(row) = row else {
@@ -198,39 +200,35 @@ impl Execution<'_> {
         })
     }
 
-    /// The row that the cursor stands on has another key in this table from now on: 701 where cursors would keep too much.
+    /// The row that the cursor stands on has another key in this table from now on, unless the change is taken back: 701 where
+    /// cursors would keep too much.
     fn note_moved(&self, name: &CursorRef, before: &RowPlace, key: &[u8]) -> Result<()> {
         let (held, _) = self.cursors().held();
-        self.with_cursor(name, |cursor| {
+        let way_back = self.with_cursor(name, |cursor| {
             let Some(opened) = cursor.opened.as_mut() else {
-                return Ok(());
+                return Ok(None);
             };
             let (at, width) = (opened.at, opened.columns.len());
             let Some(live) = opened.live.as_mut() else {
-                return Ok(());
+                return Ok(None);
             };
-            let found = match live.moved.get(&at) {
-                Some(moved) => moved.clone(),
+            let found = match live.moved.of(at) {
+                Some(moved) => moved,
                 None => {
                     let row = opened.rows.row(at.saturating_sub(1), &mut opened.read)?;
                     row.get(width..).unwrap_or_default().to_vec()
                 }
             };
             let moved = live.plan.moved(&found, before.table, key);
-            let bytes_of = |places: &[Value]| {
-                let outside: usize = places.iter().map(Value::outside_bytes).sum();
-                size_of_val(places) + outside + size_of::<(usize, Vec<Value>)>()
-            };
-            let bytes = bytes_of(&moved);
-            if held.saturating_add(bytes) > BYTES_MAX {
+            if held.saturating_add(bytes_of(&moved)) > BYTES_MAX {
                 return Err(messages::error(701, &[&"default"]));
             }
-            live.moved_bytes += bytes;
-            if let Some(replaced) = live.moved.insert(at, moved) {
-                live.moved_bytes = live.moved_bytes.saturating_sub(bytes_of(&replaced));
-            }
-            Ok(())
-        })
+            Ok(Some(live.moved.note(at, moved)))
+        })?;
+        if let Some(way_back) = way_back {
+            self.state.push_temp_undo(TempUndo::Moved(way_back));
+        }
+        Ok(())
     }
 
     /// A place with the stamp that its row has now; `None` where it has none.
