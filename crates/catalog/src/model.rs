@@ -281,6 +281,9 @@ pub struct SequenceDef {
     pub minimum: i128,
     pub maximum: i128,
     pub cycle: bool,
+    /// CACHE: how many values, 0 for NO CACHE, `None` where the server may choose.
+    #[serde(default)]
+    pub cache: Option<i32>,
 }
 
 /// Alias type (`CREATE TYPE .. FROM`). Built-in types are not stored.

@@ -3113,6 +3113,11 @@ const MESSAGES: &[Message] = &[
         "The minimum value for sequence object '%.*ls' must be less than its maximum value.",
     ),
     m(
+        11706,
+        16,
+        "The cache size for sequence object '%.*ls' must be greater than 0.",
+    ),
+    m(
         11710,
         16,
         "Argument '%ls' cannot be used in a CREATE SEQUENCE statement.",
@@ -3162,6 +3167,11 @@ const MESSAGES: &[Message] = &[
         11728,
         16,
         "The sequence object '%.*ls' has reached its minimum or maximum value. Restart the sequence object to allow new values to be generated.",
+    ),
+    m(
+        11732,
+        16,
+        "The requested range for sequence object '%.*ls' exceeds the maximum or minimum limit. Retry with a smaller range.",
     ),
     m(
         11739,

@@ -10,7 +10,9 @@ use daruma_base::DatabaseId;
 use daruma_catalog::{
     Change, Object, ObjectKind, SCHEMA_DBO, SCHEMA_SYS, SchemaDef, SequenceDef, TableDef, TypeDef,
 };
-use daruma_syntax::ast::{self, DropKind, Expr, ObjectName, SequenceOption, TypeKind};
+use daruma_syntax::ast::{
+    self, DropKind, Expr, ObjectName, SequenceCache, SequenceOption, TypeKind,
+};
 use daruma_value::DataType;
 use std::sync::Arc;
 
@@ -149,6 +151,7 @@ pub(super) fn create_sequence(ex: &Execution<'_>, statement: &ast::CreateSequenc
         minimum: low,
         maximum: high,
         cycle: false,
+        cache: None,
     };
     let mut start = None;
     for option in &statement.options {
@@ -220,7 +223,14 @@ fn apply(def: &mut SequenceDef, option: &SequenceOption, name: &ObjectName) -> R
             def.maximum = value.as_ref().map_or(Ok(high), integer)?
         }
         SequenceOption::Cycle(cycle) => def.cycle = *cycle,
-        SequenceOption::Cache(_) | SequenceOption::StartWith(_) | SequenceOption::Restart(_) => {}
+        SequenceOption::Cache(SequenceCache::Default) => def.cache = None,
+        SequenceOption::Cache(SequenceCache::None) => def.cache = Some(0),
+        SequenceOption::Cache(SequenceCache::Size(expr)) => {
+            let size = i32::try_from(integer(expr)?).ok().filter(|size| *size > 0);
+            let size = size.ok_or_else(|| messages::error(11706, &[&name.dotted()]))?;
+            def.cache = Some(size);
+        }
+        SequenceOption::StartWith(_) | SequenceOption::Restart(_) => {}
     }
     Ok(())
 }

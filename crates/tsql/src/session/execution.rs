@@ -3,6 +3,8 @@
 mod host;
 mod memory;
 
+pub(in crate::session) use host::next_of;
+
 use super::SessionState;
 use super::client_cursor::Opening;
 use super::fail::{Step, Stop};

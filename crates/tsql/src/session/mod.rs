@@ -46,6 +46,7 @@ mod raise;
 mod resolve;
 mod result_sets;
 mod rpc;
+mod sequence;
 mod settings;
 mod show;
 mod statement;

@@ -18,6 +18,7 @@ mod locks;
 mod messages;
 mod monitor;
 mod properties;
+mod sequence;
 mod server;
 mod show_statistics;
 mod xml;
@@ -40,6 +41,7 @@ const ALL: &[&[Procedure]] = &[
     messages::PROCEDURES,
     monitor::PROCEDURES,
     properties::PROCEDURES,
+    sequence::PROCEDURES,
     server::PROCEDURES,
     show_statistics::PROCEDURES,
     xml::PROCEDURES,

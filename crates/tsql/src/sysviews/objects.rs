@@ -266,7 +266,7 @@ fn synonyms(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 const SEQUENCES: &str = concat!(
     object_columns!(),
     "start_value sql_variant; increment sql_variant; minimum_value sql_variant?;
-    maximum_value sql_variant?; is_cycling bit?; is_cached bit? = 1; cache_size int?; system_type_id tinyint;
+    maximum_value sql_variant?; is_cycling bit?; is_cached bit?; cache_size int?; system_type_id tinyint;
     user_type_id int; precision tinyint; scale tinyint?; current_value sql_variant; is_exhausted bit;
     last_used_value sql_variant?"
 );
@@ -295,6 +295,8 @@ fn sequence_columns(def: &SequenceDef, last: Option<i128>, rows: &mut Rows<'_>) 
         .set("minimum_value", typed(def.minimum))
         .set("maximum_value", typed(def.maximum))
         .set("is_cycling", def.cycle)
+        .set("is_cached", def.cache != Some(0))
+        .set("cache_size", def.cache.filter(|size| *size > 0))
         .set("system_type_id", def.data_type.system_type_id())
         .set("user_type_id", user_type_id(def.data_type, None))
         .set("precision", def.data_type.precision())

@@ -77,6 +77,7 @@ const RULES: &[(ProcedureRule, &[&str])] = &[
             "sp_refreshview",
             "sp_releaseapplock",
             "sp_rename",
+            "sp_sequence_get_range",
             "sp_server_info",
             "sp_set_session_context",
             "sp_spaceused",

@@ -639,7 +639,12 @@ fn is_definition(object: &Object, table: &TableRef) -> bool {
     matches!(&object.kind, ObjectKind::Table(def) if Arc::ptr_eq(def, &table.def) || **def == *table.def)
 }
 
-fn next_of(sequence: &SequenceDef, last: Option<i128>, name: &str) -> Result<i128> {
+/// The value of a sequence behind `last`; 11728 where it has none.
+pub(in crate::session) fn next_of(
+    sequence: &SequenceDef,
+    last: Option<i128>,
+    name: &str,
+) -> Result<i128> {
     let Some(last) = last else {
         return Ok(sequence.start);
     };

@@ -1,0 +1,155 @@
+//! sp_sequence_get_range: several values of a sequence, taken at once.
+//!
+//! Invariant: a range is taken whole or not at all, and the next value is the one behind it.
+
+use super::Execution;
+use super::types::integer_value;
+use crate::error::Result;
+use crate::messages;
+use daruma_catalog::{CounterId, ObjectKind, SequenceDef};
+use daruma_syntax::ast::ObjectName;
+use daruma_value::convert::{ConvertContext, convert};
+use daruma_value::{DataType, Value};
+
+/// What was taken.
+pub(crate) struct SequenceRange {
+    pub sequence: std::sync::Arc<SequenceDef>,
+    pub first: i128,
+    pub last: i128,
+    /// How often the sequence began anew within the range.
+    pub cycles: i128,
+}
+
+impl SequenceRange {
+    /// A number of the sequence's type as `sql_variant`.
+    pub fn variant(&self, number: i128) -> Result<Value> {
+        let data_type = self.sequence.data_type;
+        let value = integer_value(number, data_type)?;
+        let context = ConvertContext::default();
+        Ok(convert(
+            &value,
+            data_type,
+            DataType::Variant,
+            None,
+            &context,
+        )?)
+    }
+}
+
+impl Execution<'_> {
+    /// Takes `size` values; errors 208, 11726, 229, and 11732 where there are not so many any more.
+    pub(crate) fn take_sequence_range(
+        &self,
+        name: &ObjectName,
+        size: i64,
+    ) -> Result<SequenceRange> {
+        let missing = || messages::error(208, &[&name.dotted()]);
+        let (database, object) = self.find_object(name)?.ok_or_else(missing)?;
+        let ObjectKind::Sequence(sequence) = &object.kind else {
+            return Err(messages::error(11726, &[&name.dotted()]));
+        };
+        if !self.is_unlimited() && !self.is_chained(database, &object)? {
+            self.check_object(database, &object, "UPDATE")?;
+        }
+        let open = self.instance().open_database(database)?;
+        let mut taken = None;
+        open.catalog
+            .next_value(CounterId::Sequence(object.id), |before| {
+                let first = super::execution::next_of(sequence, before, &object.name)?;
+                let range = range_from(sequence, first, i128::from(size));
+                let (last, cycles) =
+                    range.ok_or_else(|| messages::error(11732, &[&object.name]))?;
+                taken = Some((first, last, cycles));
+                Ok::<i128, crate::error::SqlError>(last)
+            })?;
+        let (first, last, cycles) = taken.ok_or_else(missing)?;
+        Ok(SequenceRange {
+            sequence: sequence.clone(),
+            first,
+            last,
+            cycles,
+        })
+    }
+}
+
+/// The last of `size` values from `first` on, and how often the sequence begins anew before it; `None` where it ends sooner.
+fn range_from(sequence: &SequenceDef, first: i128, size: i128) -> Option<(i128, i128)> {
+    let step = sequence.increment.checked_abs()?;
+    let (begin, room) = match sequence.increment > 0 {
+        true => (sequence.minimum, sequence.maximum.checked_sub(first)?),
+        false => (sequence.maximum, first.checked_sub(sequence.minimum)?),
+    };
+    let left = room.checked_div(step)? + 1;
+    if size <= left {
+        return Some((first + (size - 1) * sequence.increment, 0));
+    }
+    if !sequence.cycle {
+        return None;
+    }
+    let whole = sequence.maximum.checked_sub(sequence.minimum)? / step + 1;
+    let behind = size - left - 1;
+    Some((
+        begin + behind % whole * sequence.increment,
+        1 + behind / whole,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sequence(increment: i128, cycle: bool) -> SequenceDef {
+        SequenceDef {
+            data_type: DataType::Int,
+            start: 1,
+            increment,
+            minimum: 1,
+            maximum: 10,
+            cycle,
+            cache: None,
+        }
+    }
+
+    /// By taking one value after the other.
+    fn slowly(sequence: &SequenceDef, first: i128, size: i128) -> (i128, i128) {
+        let (mut at, mut cycles) = (first, 0);
+        for _ in 1..size {
+            let next = at + sequence.increment;
+            at = match (sequence.minimum..=sequence.maximum).contains(&next) {
+                true => next,
+                false => {
+                    cycles += 1;
+                    match sequence.increment > 0 {
+                        true => sequence.minimum,
+                        false => sequence.maximum,
+                    }
+                }
+            };
+        }
+        (at, cycles)
+    }
+
+    #[test]
+    fn ranges_end_where_single_values_would() {
+        for increment in [1, 3, 9, -1, -4] {
+            for first in 1..=10 {
+                for size in 1..50 {
+                    let sequence = sequence(increment, true);
+                    assert_eq!(
+                        range_from(&sequence, first, size),
+                        Some(slowly(&sequence, first, size)),
+                        "{increment} {first} {size}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_sequence_that_does_not_cycle_ends() {
+        assert_eq!(range_from(&sequence(1, false), 4, 7), Some((10, 0)));
+        assert_eq!(range_from(&sequence(1, false), 4, 8), None);
+        assert_eq!(range_from(&sequence(-3, false), 10, 4), Some((1, 0)));
+        assert_eq!(range_from(&sequence(-3, false), 10, i128::MAX), None);
+    }
+}
