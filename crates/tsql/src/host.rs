@@ -491,6 +491,8 @@ pub trait Host {
     fn now(&self) -> (i64, i16);
     /// Chance for NEWID, RAND and CRYPT_GEN_RANDOM, seeded in the simulation.
     fn random_bytes(&self, buf: &mut [u8]);
+    /// RAND: the next number of the session's sequence, which a seed begins anew.
+    fn random(&self, seed: Option<i32>) -> f64;
     /// NEWSEQUENTIALID; nothing where there is no server.
     fn sequential_guid(&self) -> Option<[u8; 16]> {
         None

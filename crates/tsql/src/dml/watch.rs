@@ -336,6 +336,9 @@ impl Host for Watch<'_> {
     fn now(&self) -> (i64, i16) {
         self.inner.now()
     }
+    fn random(&self, seed: Option<i32>) -> f64 {
+        self.inner.random(seed)
+    }
     fn random_bytes(&self, buf: &mut [u8]) {
         self.inner.random_bytes(buf);
     }

@@ -6,7 +6,6 @@ use super::xml::XmlMethod;
 use crate::error::{Result, SqlError};
 use crate::host::cancelled;
 use crate::instance::Promise;
-use daruma_value::compare::hash_bytes;
 use daruma_value::convert::{ConvertContext, convert};
 use daruma_value::functions::{EvalContext, EvalHost, FunctionDef};
 use daruma_value::{CollationId, DataType, DateTime2, DateTimeOffset, Value};
@@ -138,16 +137,10 @@ impl EvalHost for Surroundings<'_, '_> {
     }
 
     fn random(&self, seed: Option<i32>) -> f64 {
-        let bits = match seed {
-            Some(seed) => hash_bytes(&seed.to_le_bytes()),
-            None => {
-                let mut bytes = [0; 8];
-                self.cx.note_volatile();
-                self.cx.host.random_bytes(&mut bytes);
-                u64::from_le_bytes(bytes)
-            }
-        };
-        (bits >> 11) as f64 / (1u64 << 53) as f64
+        if seed.is_none() {
+            self.cx.note_volatile();
+        }
+        self.cx.host.random(seed)
     }
 
     fn new_guid(&self) -> [u8; 16] {

@@ -109,6 +109,7 @@ use completed::EndedRequest;
 use daruma_base::{CancelFlag, DatabaseId, WaitSums};
 use daruma_storage::{Database, LockMode, LockResource};
 use daruma_value::Value;
+use daruma_value::functions::RandomSequence;
 use frame::Frame;
 use parameters::ParameterList;
 use std::cell::{Cell, RefCell};
@@ -166,6 +167,8 @@ pub(crate) struct SessionState {
     pub cursors: cursor::Cursors,
     pub xml_documents: xml_documents::XmlDocuments,
     pub context_info: RefCell<Vec<u8>>,
+    /// Of RAND, once it has been called.
+    pub random: Cell<Option<RandomSequence>>,
     /// The master key of master that OPEN MASTER KEY opened: which one, and its bytes.
     pub open_master_key: RefCell<Option<([u8; 16], Vec<u8>)>>,
     pub session_context: RefCell<HashMap<String, (Value, bool)>>,
@@ -259,6 +262,7 @@ impl Session {
                 trace_flags: RefCell::default(),
                 access: access::AccessState::of_login(login_def.as_deref()),
                 context_info: RefCell::default(),
+                random: Cell::new(None),
                 open_master_key: RefCell::default(),
                 cursors: cursor::Cursors::default(),
                 xml_documents: xml_documents::XmlDocuments::default(),
@@ -448,6 +452,7 @@ impl SessionState {
         self.bulk_load.replace(None);
         self.access.reset();
         self.context_info.borrow_mut().clear();
+        self.random.set(None);
         self.open_master_key.replace(None);
         self.cursors.clear();
         self.xml_documents.clear();

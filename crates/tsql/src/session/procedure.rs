@@ -321,7 +321,8 @@ impl Execution<'_> {
         let database = match self.named_database(current, name) {
             Ok(database) => database,
             Err(error) if error.number == 208 => {
-                return Err(self.fail(messages::error_state(2812, 62, &[&name.dotted()])));
+                let database = name.database.as_ref().map_or("", |d| d.text.as_str());
+                return Err(self.fail(messages::error(911, &[&database])));
             }
             Err(error) => return Err(self.fail(error)),
         };

@@ -115,7 +115,7 @@ SELECT CAST(@db AS sysname) AS TABLE_QUALIFIER, c.TABLE_OWNER, c.TABLE_NAME, c.C
     CAST(CASE WHEN c.DATA_TYPE_OLD = -9 THEN -9 ELSE c.SQL_DATA_TYPE END AS smallint) AS SQL_DATA_TYPE, c.SQL_DATETIME_SUB,
     c.CHAR_OCTET_LENGTH, c.ORDINAL_POSITION, c.IS_NULLABLE, c.SS_DATA_TYPE
 FROM $.sys.spt_columns_odbc_view c
-WHERE c.TABLE_NAME LIKE @table_name AND (@table_owner IS NULL OR c.TABLE_OWNER LIKE @table_owner)
+WHERE (@table_name IS NULL OR c.TABLE_NAME LIKE @table_name) AND (@table_owner IS NULL OR c.TABLE_OWNER LIKE @table_owner)
     AND (@column_name IS NULL OR c.COLUMN_NAME LIKE @column_name)
 ORDER BY 2, 3, 17";
 
@@ -128,7 +128,7 @@ SELECT CAST(@db AS sysname) AS TABLE_QUALIFIER, c.TABLE_OWNER, c.TABLE_NAME, c.C
     CAST(NULL AS sysname) AS SS_XML_SCHEMACOLLECTION_CATALOG_NAME, CAST(NULL AS sysname) AS SS_XML_SCHEMACOLLECTION_SCHEMA_NAME,
     CAST(NULL AS sysname) AS SS_XML_SCHEMACOLLECTION_NAME, c.SS_DATA_TYPE
 FROM $.sys.spt_columns_odbc_view c
-WHERE ((@fUsePattern = 1 AND c.TABLE_NAME LIKE @table_name) OR c.TABLE_NAME = @table_name)
+WHERE (@table_name IS NULL OR (@fUsePattern = 1 AND c.TABLE_NAME LIKE @table_name) OR c.TABLE_NAME = @table_name)
     AND (@table_owner IS NULL OR (@fUsePattern = 1 AND c.TABLE_OWNER LIKE @table_owner) OR c.TABLE_OWNER = @table_owner)
     AND (@column_name IS NULL OR (@fUsePattern = 1 AND c.COLUMN_NAME LIKE @column_name) OR c.COLUMN_NAME = @column_name)
 ORDER BY 2, 3, 17";

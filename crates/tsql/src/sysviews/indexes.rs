@@ -17,6 +17,12 @@ pub(super) const VIEWS: &[View] = &[
     View::sys("allocation_units", ALLOCATION_UNITS, allocation_units),
     View::sys("stats", STATS, stats),
     View::sys("stats_columns", STATS_COLUMNS, stats_columns),
+    View::function(
+        "dm_db_stats_properties",
+        (2, 2),
+        STATS_PROPERTIES,
+        stats_properties,
+    ),
     View::sys("dm_db_partition_stats", PARTITION_STATS, partition_stats),
     View::sys("dm_db_index_usage_stats", USAGE_STATS, usage_stats),
     View::function(
@@ -282,6 +288,41 @@ fn stats_columns(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 .set("column_id", *column);
         }
     })
+}
+
+const STATS_PROPERTIES: &str = "
+    object_id int; stats_id int; last_updated datetime2(7)?; rows bigint?; rows_sampled bigint?; steps int?;
+    unfiltered_rows bigint?; modification_counter bigint?; persisted_sample_percent float? = 0";
+
+/// Statistics by the ids of their table and their own. Changes are counted as the planner counts them: by how many rows there are
+/// more, or fewer.
+fn stats_properties(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let (object, id) = (source.integer_argument(0), source.integer_argument(1));
+    let open = source.open()?;
+    let mut tables = source.tables()?.into_iter();
+    let Some(table) = tables.find(|t| Some(i64::from(t.id)) == object) else {
+        return Ok(());
+    };
+    let known = open.catalog.statistics(table.id);
+    let mut known = known.iter().flat_map(|k| &k.statistics);
+    let made = known.find(|s| Some(i64::from(s.id)) == id);
+    let mut indexes = table.def.indexes.iter();
+    let index = indexes.find(|i| i.kind != IndexKind::Heap && Some(i64::from(i.id)) == id);
+    let Some(id) = made.map(|s| s.id).or(index.map(|i| i.id)) else {
+        return Ok(());
+    };
+    rows.add().set("object_id", table.id).set("stats_id", id);
+    if let Some(made) = made {
+        let primary = table.def.primary();
+        let now = primary.map_or(made.rows, |index| sizes(&open.storage, index).0);
+        rows.set("last_updated", source.time(made.updated_utc))
+            .set("rows", made.rows)
+            .set("rows_sampled", made.rows_sampled)
+            .set("steps", made.steps.len())
+            .set("unfiltered_rows", made.rows)
+            .set("modification_counter", now.abs_diff(made.rows));
+    }
+    Ok(())
 }
 
 const PARTITION_STATS: &str = "

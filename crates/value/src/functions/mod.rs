@@ -15,11 +15,13 @@ pub mod json;
 mod logic;
 mod math;
 mod pattern;
+mod random;
 mod string;
 mod write;
 mod xml_rows;
 
 pub use pattern::is_known_culture;
+pub use random::RandomSequence;
 pub use write::WRITE;
 pub use xml_rows::{
     XML_ASIDE, XML_ATTRIBUTE, XML_BASE64, XML_LEVEL, XML_NESTED, XML_PART, XML_ROW, XML_TEXT,
@@ -40,7 +42,7 @@ use std::sync::LazyLock;
 
 /// Chance and identifiers, handed in by the session.
 pub trait EvalHost {
-    /// A number from 0 up to but not including 1; a seed restarts the sequence.
+    /// A number between 0 and 1; a seed begins the session's sequence anew.
     fn random(&self, seed: Option<i32>) -> f64;
     /// NEWID.
     fn new_guid(&self) -> [u8; 16];

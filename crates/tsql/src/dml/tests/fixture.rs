@@ -717,6 +717,9 @@ impl Host for TestHost {
     fn now(&self) -> (i64, i16) {
         (17_000_000_000_000_000, 0)
     }
+    fn random(&self, _: Option<i32>) -> f64 {
+        0.5
+    }
     fn random_bytes(&self, buf: &mut [u8]) {
         buf.fill(7);
     }

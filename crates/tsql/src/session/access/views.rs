@@ -272,6 +272,7 @@ const RULES: &[(ViewRule, &[&str])] = &[
             "dm_db_log_space_usage",
             "dm_db_log_stats",
             "dm_db_partition_stats",
+            "dm_db_stats_properties",
             "dm_db_version_store_pins",
             "dm_db_version_store_tables",
         ],

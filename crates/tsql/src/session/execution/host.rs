@@ -17,6 +17,7 @@ use daruma_base::{CancelFlag, DatabaseId};
 use daruma_catalog::{CounterId, DatabaseCatalog, Object, ObjectKind, SequenceDef, name_key};
 use daruma_storage::{Database, Isolation, LockMode, LockResource, ReadView, Txn};
 use daruma_syntax::ast::{self, CursorRef, ObjectName};
+use daruma_value::functions::RandomSequence;
 use daruma_value::{CollationId, DataType, Value};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -431,6 +432,21 @@ impl Host for Execution<'_> {
         let now = (clock.utc_100ns(), clock.local_offset_minutes());
         self.statement_now.set(Some(now));
         now
+    }
+
+    fn random(&self, seed: Option<i32>) -> f64 {
+        let mut sequence = match (seed, self.state.random.get()) {
+            (None, Some(begun)) => begun,
+            (Some(seed), _) => RandomSequence::from_seed(seed),
+            (None, None) => {
+                let mut seed = [0; 4];
+                self.random_bytes(&mut seed);
+                RandomSequence::from_seed(i32::from_le_bytes(seed))
+            }
+        };
+        let number = sequence.draw();
+        self.state.random.set(Some(sequence));
+        number
     }
 
     fn random_bytes(&self, buf: &mut [u8]) {
