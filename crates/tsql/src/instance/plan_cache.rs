@@ -234,11 +234,6 @@ impl Batch {
     pub fn uses(&self) -> u64 {
         self.uses.load(Ordering::Relaxed)
     }
-
-    /// The next execution makes its plan anew.
-    pub fn forget_plans(&self) {
-        self.plans.write().clear();
-    }
 }
 
 /// Batches by text, with their plans: two generations, the older of which is dropped when the younger is full.
