@@ -7,11 +7,13 @@ use crate::group::ServerRow;
 use crate::model::*;
 use crate::property::PropertyClass;
 use crate::rows;
-use crate::server::{DatabaseDef, LoginDef};
+use crate::server::DatabaseDef;
 use crate::snapshot::DatabaseCatalog;
 use crate::statistics::{self, StatisticsMap, TableStatistics};
 use daruma_base::CancelFlag;
-use daruma_storage::{BlobRef, Database, Durability, Isolation, Owner, ReadView, Txn};
+use daruma_storage::{
+    BlobRef, Database, Durability, Isolation, LockMode, LockResource, Owner, ReadView, Txn,
+};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +30,8 @@ pub struct Catalog {
     counters: Counters,
     statistics: StatisticsMap,
     owner: Arc<Owner>,
+    /// Waits for locks that sessions have, which nothing else does in the name of `owner`.
+    waiter: Arc<Owner>,
 }
 
 impl Catalog {
@@ -72,6 +76,9 @@ impl Catalog {
         for (_, set) in rows::read_all(&txn, rows::KIND_MESSAGES)? {
             snapshot.apply(&Change::PutMessages(Arc::new(set)));
         }
+        for (_, login) in rows::read_all(&txn, rows::KIND_LOGIN)? {
+            snapshot.apply(&Change::PutLogin(Arc::new(login)));
+        }
         txn.commit(Durability::Delayed)?;
         snapshot.set_version(1);
         Ok(Catalog {
@@ -81,6 +88,7 @@ impl Catalog {
             publishing: Mutex::new(()),
             statistics,
             owner,
+            waiter: Owner::new((3 << 62) | u64::from(db.id().0), CancelFlag::new()),
         })
     }
 
@@ -123,6 +131,8 @@ impl Catalog {
                     false => rows::put(txn, &key, &**set),
                 }
             }
+            Change::PutLogin(l) => rows::put(txn, &rows::id_key(rows::KIND_LOGIN, l.id), &**l),
+            Change::DropLogin(id) => rows::delete(txn, &rows::id_key(rows::KIND_LOGIN, *id)),
             Change::PutProperties(set) => {
                 let key = rows::properties_key(set.class.number(), set.major);
                 match set.list.is_empty() {
@@ -152,6 +162,26 @@ impl Catalog {
         }
         next.set_version(next.version() + 1);
         *self.current.write() = Arc::new(next);
+    }
+
+    /// Makes the change that `decide` makes of the definitions as they are, in a transaction of its own, which is durable and
+    /// published on return. It waits for whoever has `resource`, as those do who change what it stands for in a transaction. The
+    /// caller sees to it that only one at a time does this: they count as one owner.
+    pub fn change_alone<E: From<CatalogError>>(
+        &self,
+        resource: &LockResource,
+        decide: impl FnOnce(&Arc<DatabaseCatalog>) -> std::result::Result<Change, E>,
+    ) -> std::result::Result<(), E> {
+        let mode = LockMode::Exclusive;
+        let locked = self.db.lock(&self.waiter, resource.clone(), mode);
+        locked.map_err(CatalogError::from)?;
+        let changed = decide(&self.current()).and_then(|change| {
+            self.change(|txn| self.write(txn, &change))?;
+            self.publish(&[change]);
+            Ok(())
+        });
+        self.db.unlock(&self.waiter, resource, mode);
+        changed
     }
 
     /// A new id for an object or constraint. `taken` tells ids in use that are not yet committed.
@@ -265,23 +295,6 @@ impl Catalog {
     /// Removes a database's definition in a transaction of its own; it is durable on return.
     pub fn delete_database(&self, id: u16) -> Result<()> {
         let key = rows::id_key(rows::KIND_DATABASE, i32::from(id));
-        self.change(|txn| rows::delete(txn, &key))
-    }
-
-    /// Definitions of all logins (master only).
-    pub fn logins(&self) -> Result<Vec<LoginDef>> {
-        self.read(rows::KIND_LOGIN)
-    }
-
-    /// Stores a login in a transaction of its own; it is durable on return.
-    pub fn put_login(&self, def: &LoginDef) -> Result<()> {
-        let key = rows::id_key(rows::KIND_LOGIN, def.id);
-        self.change(|txn| rows::put(txn, &key, def))
-    }
-
-    /// Removes a login in a transaction of its own; it is durable on return.
-    pub fn delete_login(&self, id: i32) -> Result<()> {
-        let key = rows::id_key(rows::KIND_LOGIN, id);
         self.change(|txn| rows::delete(txn, &key))
     }
 

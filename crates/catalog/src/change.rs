@@ -7,7 +7,7 @@
 use crate::message::MessageSet;
 use crate::model::*;
 use crate::property::PropertySet;
-use crate::server::{PermissionSet, PrincipalDef};
+use crate::server::{LoginDef, PermissionSet, PrincipalDef};
 use crate::snapshot::DatabaseCatalog;
 use std::sync::Arc;
 
@@ -28,6 +28,10 @@ pub enum Change {
     PutProperties(Arc<PropertySet>),
     /// As `PutPermissions`; in master alone.
     PutMessages(Arc<MessageSet>),
+    /// In master alone.
+    PutLogin(Arc<LoginDef>),
+    /// As `PutLogin`.
+    DropLogin(i32),
 }
 
 /// Uncommitted definitions of one transaction in one database.

@@ -8,7 +8,7 @@ use crate::change::Change;
 use crate::message::MessageSet;
 use crate::model::*;
 use crate::property::{PropertyClass, PropertySet};
-use crate::server::{PermissionSet, PrincipalDef};
+use crate::server::{LoginDef, PermissionSet, PrincipalDef};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -59,6 +59,7 @@ pub struct DatabaseCatalog {
     permissions: BTreeMap<i32, Arc<PermissionSet>>,
     properties: BTreeMap<(PropertyClass, i32), Arc<PropertySet>>,
     messages: BTreeMap<i32, Arc<MessageSet>>,
+    logins: BTreeMap<i32, Arc<LoginDef>>,
 }
 
 impl DatabaseCatalog {
@@ -198,6 +199,21 @@ impl DatabaseCatalog {
         self.messages.get(&number)
     }
 
+    /// Logins of the server, in the order of their ids; those of master's catalog count.
+    pub fn logins(&self) -> impl Iterator<Item = &Arc<LoginDef>> {
+        self.logins.values()
+    }
+
+    /// The login with this id.
+    pub fn login(&self, id: i32) -> Option<&Arc<LoginDef>> {
+        self.logins.get(&id)
+    }
+
+    /// The login with this name, whatever its case.
+    pub fn login_named(&self, name: &str) -> Option<&Arc<LoginDef>> {
+        self.logins.values().find(|l| names_equal(&l.name, name))
+    }
+
     /// The user or role with this name, whatever its case.
     pub fn principal_named(&self, name: &str) -> Option<&Arc<PrincipalDef>> {
         self.principals
@@ -263,6 +279,12 @@ impl DatabaseCatalog {
             }
             Change::PutMessages(set) => {
                 self.messages.insert(set.number, set.clone());
+            }
+            Change::PutLogin(def) => {
+                self.logins.insert(def.id, def.clone());
+            }
+            Change::DropLogin(id) => {
+                self.logins.remove(id);
             }
             Change::PutProperties(set) if set.list.is_empty() => {
                 self.properties.remove(&(set.class, set.major));

@@ -528,6 +528,10 @@ pub trait Host {
     fn instance(&self) -> Option<&Arc<crate::instance::Instance>> {
         None
     }
+    /// Logins as the session has changed them, for system views; `None` where there is no server.
+    fn logins(&self) -> Option<crate::instance::LoginList> {
+        None
+    }
     /// Definitions of a database as this session sees them, for system views.
     fn catalog(&self, database: DatabaseId) -> Result<Arc<daruma_catalog::DatabaseCatalog>> {
         Err(crate::messages::error(2520, &[&database.0]))

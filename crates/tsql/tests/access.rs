@@ -327,3 +327,65 @@ fn backup_and_restore_ask_for_rights_on_the_database_they_name() {
         "{out}"
     );
 }
+
+/// What a transaction does to logins is its own until it commits, and leaves nothing when it does not.
+#[test]
+fn logins_are_part_of_the_transaction() {
+    let server = Server::new();
+    let mut c = server.connect();
+    let create = |name: &str| {
+        format!("CREATE LOGIN {name} WITH PASSWORD = 'Kept-2026!', CHECK_POLICY = OFF; ")
+    };
+    c.done(&create("kept"));
+    c.done("CREATE DATABASE owned; ALTER AUTHORIZATION ON DATABASE::owned TO kept");
+    c.done(&format!(
+        "BEGIN TRANSACTION; {} ALTER LOGIN kept WITH PASSWORD = 'Other-2026', NAME = renamed; \
+         ALTER SERVER ROLE sysadmin ADD MEMBER renamed; GRANT VIEW SERVER STATE TO gone; ALTER LOGIN renamed DISABLE",
+        create("gone")
+    ));
+    let own = "SELECT CONCAT(SUSER_ID('gone') - SUSER_ID('renamed'), ' ', IS_SRVROLEMEMBER('sysadmin', 'renamed'), ' ', \
+               (SELECT COUNT(*) FROM sys.server_principals WHERE name IN ('gone', 'renamed', 'kept')), ' ', \
+               (SELECT COUNT(*) FROM sys.server_permissions WHERE grantee_principal_id = SUSER_ID('gone')))";
+    assert_eq!(c.scalar(own), "1 1 2 2");
+    let logins = &server.instance.logins;
+    let check_before = || {
+        assert!(logins.get("gone").is_none() && logins.get("renamed").is_none());
+        assert!(logins.authenticate("kept", "Kept-2026!", None, 0).is_ok());
+        let mut other = server.connect();
+        let roles = "SELECT CONCAT(SUSER_ID('gone'), '-', IS_SRVROLEMEMBER('sysadmin', 'kept'))";
+        assert_eq!(other.scalar(roles), "-0");
+    };
+    check_before();
+    // Whoever changes them as well waits.
+    let mut other = server.connect();
+    let out = other.run(&format!("SET LOCK_TIMEOUT 0; {}", create("other")));
+    assert_eq!(common::errors(&out), [1222], "{out}");
+    c.done("ROLLBACK");
+    check_before();
+    let owner = "SELECT SUSER_SNAME(owner_sid) FROM sys.databases WHERE name = 'owned'";
+    assert_eq!(c.scalar(owner), "kept");
+    other.done(&create("other"));
+    c.done(&format!(
+        "BEGIN TRANSACTION; {} SAVE TRANSACTION s; DROP LOGIN one; {} ROLLBACK TRANSACTION s; COMMIT",
+        create("one"),
+        create("two")
+    ));
+    assert!(logins.get("one").is_some() && logins.get("two").is_none());
+    // A statement that fails takes back what it did, and not the transaction.
+    c.done("BEGIN TRANSACTION; ALTER LOGIN one WITH DEFAULT_LANGUAGE = German");
+    let out = c.run("GRANT VIEW SERVER STATE TO one, nobody");
+    assert_eq!(common::errors(&out), [15151], "{out}");
+    c.done("COMMIT");
+    let language = logins.get("one").map(|l| l.default_language.clone());
+    assert_eq!(language.as_deref(), Some("Deutsch"));
+    c.done(&format!(
+        "BEGIN TRANSACTION; {} DROP LOGIN one",
+        create("lost")
+    ));
+    let server = server.crash();
+    let logins = &server.instance.logins;
+    assert!(logins.get("one").is_some() && logins.get("lost").is_none());
+    server.connect().done("DROP LOGIN one");
+    let server = server.crash();
+    assert!(server.instance.logins.get("one").is_none());
+}

@@ -147,6 +147,9 @@ impl Host for Watch<'_> {
     fn instance(&self) -> Option<&Arc<crate::instance::Instance>> {
         self.inner.instance()
     }
+    fn logins(&self) -> Option<crate::instance::LoginList> {
+        self.inner.logins()
+    }
     fn xml_document(&self, handle: i64) -> Result<Arc<daruma_xml::Prepared>> {
         self.inner.xml_document(handle)
     }

@@ -64,6 +64,24 @@ impl Instance {
         })
     }
 
+    /// The service learns who the endpoint is, and who may connect to it.
+    pub(crate) fn tell_endpoint(&self, endpoint: &EndpointDef) -> Result<()> {
+        let identity = self.endpoint_identity(endpoint)?;
+        self.hadr.service().set_endpoint(Some((endpoint, identity)))
+    }
+
+    /// Logins or their rights changed, and that is committed: the service learns who may connect from now on.
+    pub(super) fn tell_peers(&self) {
+        let endpoint = self.hadr.endpoints.find(|_| true);
+        if let Some(Err(error)) = endpoint.map(|endpoint| self.tell_endpoint(&endpoint)) {
+            let text = format!(
+                "The endpoint does not know which logins may connect to it now: {}",
+                error.message
+            );
+            self.log.write("Server", &text);
+        }
+    }
+
     fn endpoint_peers(&self, endpoint: i32) -> Vec<Vec<u8>> {
         let logins = self.logins.all().into_iter();
         let admitted = logins.filter(|l| crate::session::may_connect_to_endpoint(l, endpoint));

@@ -1,17 +1,21 @@
 //! Logins with SQL authentication. How passwords are hashed is handed in: this room stores opaque text.
 //!
-//! Theory: the list is small and read often, so it is kept whole and written through to master. Failed logins of those
-//! with CHECK_POLICY are counted in memory; too many in a row lock the login for a while, or until ALTER LOGIN .. UNLOCK.
-//! `sa` is the login with id 1, whatever it is called.
+//! Theory: logins are definitions in master's catalog, so a statement that changes them is part of its transaction: the session sees
+//! them as it has changed them (`session::logins`), others when it has committed, and a rollback or a crash leaves nothing. Failed
+//! logins of those with CHECK_POLICY are counted in memory; too many in a row lock the login for a while, or until
+//! ALTER LOGIN .. UNLOCK. `sa` is the login with id 1, whatever it is called.
 //!
 //! Invariants
-//! 1. A change is made of what the login is when it is made ([`Logins::change`]), never of a copy from before: whoever was
+//! 1. A change is made of what the login is when it is made ([`LoginList::changed`]), never of a copy from before: whoever was
 //!    taken out of a role is not in it again because a slow change of the password began earlier.
+//! 2. Whoever changes them has [`logins_lock`] until the end of the transaction, so that no change is decided on a list that another
+//!    one replaces.
 
 use crate::error::Result;
 use crate::messages;
-use daruma_catalog::{Catalog, LoginDef, names_equal};
-use parking_lot::{Mutex, RwLock};
+use daruma_catalog::{Catalog, Change, DatabaseCatalog, LoginDef};
+use daruma_storage::LockResource;
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -43,47 +47,109 @@ pub enum LoginRefusal {
     Expired,
 }
 
-/// The logins of the server, read without a lock on the catalog.
+/// Logins as somebody sees them at one moment.
+#[derive(Clone)]
+pub struct LoginList(Arc<DatabaseCatalog>);
+
+impl LoginList {
+    /// Those of a catalog of master.
+    pub(crate) fn of(catalog: Arc<DatabaseCatalog>) -> LoginList {
+        LoginList(catalog)
+    }
+
+    /// All logins, in the order of their ids.
+    pub fn all(&self) -> Vec<Arc<LoginDef>> {
+        self.0.logins().cloned().collect()
+    }
+
+    /// The login of this name, in any case.
+    pub fn get(&self, name: &str) -> Option<Arc<LoginDef>> {
+        self.0.login_named(name).cloned()
+    }
+
+    /// The login with this `principal_id`.
+    pub fn by_id(&self, id: i32) -> Option<Arc<LoginDef>> {
+        self.0.login(id).cloned()
+    }
+
+    /// Error 15151 when there is none of the name.
+    pub fn existing(&self, name: &str, verb: &str) -> Result<LoginDef> {
+        let login = self.get(name);
+        let login = login.ok_or_else(|| messages::error(15151, &[&verb, &"login", &name]))?;
+        Ok((*login).clone())
+    }
+
+    /// The login that `make` makes with a new id; error 15025 when there is one of its name.
+    pub(crate) fn with(&self, make: impl FnOnce(i32) -> LoginDef) -> Result<Change> {
+        let id = self.0.logins().map(|l| l.id).max();
+        let login = make(id.map_or(SA, |id| id.saturating_add(1).max(260)));
+        match self.get(&login.name) {
+            Some(_) => Err(messages::error(15025, &[&login.name])),
+            None => Ok(Change::PutLogin(Arc::new(login))),
+        }
+    }
+
+    /// A change of a login that is still the one that was looked at, with the password that it had then; else error 15151.
+    pub(crate) fn changed(
+        &self,
+        seen: &LoginDef,
+        change: impl FnOnce(&mut LoginDef) -> Result<()>,
+    ) -> Result<Change> {
+        let is_same =
+            |l: &Arc<LoginDef>| l.sid == seen.sid && l.password_hash == seen.password_hash;
+        let login = self.by_id(seen.id).filter(is_same);
+        let login =
+            login.ok_or_else(|| messages::error(15151, &[&"alter", &"login", &seen.name]))?;
+        let mut login = (*login).clone();
+        change(&mut login)?;
+        Ok(Change::PutLogin(Arc::new(login)))
+    }
+}
+
+/// Held by whoever changes logins, in master and until the transaction ends.
+pub(crate) fn logins_lock() -> LockResource {
+    LockResource::Name("logins".to_string())
+}
+
+/// The logins of the server as they are committed, and how often each has failed.
 pub struct Logins {
-    list: RwLock<Vec<Arc<LoginDef>>>,
     /// Failures in a row and the time of the last, by login.
     failures: Mutex<HashMap<i32, (u32, i64)>>,
-    /// Held by whoever changes the list.
+    /// Held by whoever changes them without a session.
     changing: Mutex<()>,
     catalog: Arc<Catalog>,
     hasher: Arc<dyn PasswordHasher>,
 }
 
 impl Logins {
-    /// Reads them from `master`.
-    pub fn load(catalog: Arc<Catalog>, hasher: Arc<dyn PasswordHasher>) -> Result<Logins> {
-        let list = catalog.logins()?.into_iter().map(Arc::new).collect();
-        Ok(Logins {
-            list: RwLock::new(list),
+    /// Those in the catalog of `master`.
+    pub fn new(catalog: Arc<Catalog>, hasher: Arc<dyn PasswordHasher>) -> Logins {
+        Logins {
             failures: Mutex::default(),
             changing: Mutex::default(),
             catalog,
             hasher,
-        })
+        }
+    }
+
+    /// All of them, as they are now.
+    pub fn list(&self) -> LoginList {
+        LoginList(self.catalog.current())
     }
 
     /// All logins, in the order of their ids.
     pub fn all(&self) -> Vec<Arc<LoginDef>> {
-        self.list.read().clone()
+        self.list().all()
     }
 
     /// The login of this name, in any case.
     pub fn get(&self, name: &str) -> Option<Arc<LoginDef>> {
-        self.list
-            .read()
-            .iter()
-            .find(|l| names_equal(&l.name, name))
-            .cloned()
+        self.list().get(name)
     }
 
     /// The login with this `principal_id`.
     pub fn by_id(&self, id: i32) -> Option<Arc<LoginDef>> {
-        self.list.read().iter().find(|l| l.id == id).cloned()
+        self.list().by_id(id)
     }
 
     /// `sa`, whatever its name is.
@@ -185,20 +251,14 @@ impl Logins {
         self.get(name).is_some_and(|l| !l.password_hash.is_empty())
     }
 
-    /// Creates a login with the id given to `make`; error 15025 when there is one of the name.
+    /// Creates a login with the id given to `make`, outside of any session; error 15025 when there is one of the name.
     pub fn create(&self, make: impl FnOnce(i32) -> LoginDef) -> Result<()> {
-        let _one = self.changing.lock();
-        let id = self.list.read().iter().map(|l| l.id).max();
-        let login = make(id.map_or(SA, |id| (id + 1).max(260)));
-        if self.get(&login.name).is_some() {
-            return Err(messages::error(15025, &[&login.name]));
-        }
-        self.put(login)
+        self.change_alone(|list| list.with(make))
     }
 
     /// Sets the password without a check of policy, for the start of the server.
     pub fn set_password(&self, name: &str, password: &str) -> Result<()> {
-        let login = self.existing(name, "alter")?;
+        let login = self.list().existing(name, "alter")?;
         let hash = self.hasher.hash(password)?;
         self.change(&login, |fresh| {
             fresh.password_hash = hash;
@@ -206,56 +266,22 @@ impl Logins {
         })
     }
 
-    /// Changes a login that is still the one that was looked at, with the password that it had then; else error 15151.
-    pub fn change(
+    fn change(
         &self,
         seen: &LoginDef,
         change: impl FnOnce(&mut LoginDef) -> Result<()>,
     ) -> Result<()> {
+        self.change_alone(|list| list.changed(seen, change))
+    }
+
+    fn change_alone(&self, decide: impl FnOnce(&LoginList) -> Result<Change>) -> Result<()> {
         let _one = self.changing.lock();
-        let is_same =
-            |l: &Arc<LoginDef>| l.sid == seen.sid && l.password_hash == seen.password_hash;
-        let login = self.by_id(seen.id).filter(is_same);
-        let login =
-            login.ok_or_else(|| messages::error(15151, &[&"alter", &"login", &seen.name]))?;
-        let mut login = (*login).clone();
-        change(&mut login)?;
-        self.put(login)
+        let decide = |catalog: &Arc<DatabaseCatalog>| decide(&LoginList(catalog.clone()));
+        self.catalog.change_alone(&logins_lock(), decide)
     }
 
     /// Compares passwords. It takes as long for a wrong one, some 10 ms: call it without locks.
     pub fn verify(&self, login: &LoginDef, password: &str) -> bool {
         self.hasher.verify(password, &login.password_hash)
-    }
-
-    /// Error 15151 when there is none.
-    pub fn existing(&self, name: &str, verb: &str) -> Result<LoginDef> {
-        let login = self
-            .get(name)
-            .ok_or_else(|| messages::error(15151, &[&verb, &"login", &name]))?;
-        Ok((*login).clone())
-    }
-
-    fn put(&self, login: LoginDef) -> Result<()> {
-        self.catalog.put_login(&login)?;
-        let mut list = self.list.write();
-        list.retain(|l| l.id != login.id);
-        list.push(Arc::new(login));
-        list.sort_by_key(|l| l.id);
-        Ok(())
-    }
-
-    /// DROP LOGIN; `sa` stays (15151).
-    pub fn remove(&self, name: &str) -> Result<()> {
-        let _one = self.changing.lock();
-        let login = self.existing(name, "drop")?;
-        if login.id == SA {
-            return Err(messages::error(15151, &[&"drop", &"login", &name]));
-        }
-        self.catalog.delete_login(login.id)?;
-        self.list.write().retain(|l| l.id != login.id);
-        // The number may be given out again, without what was counted under it.
-        self.unlock(login.id);
-        Ok(())
     }
 }

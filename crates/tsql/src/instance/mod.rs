@@ -48,7 +48,8 @@ pub use database::{
 };
 pub use error_log::{ErrorLog, LogEntry, format_local, one_line};
 pub(crate) use files::{FileClaim, FileOwner, IN_USE, SCRATCH_FOLDER};
-pub use logins::{LoginRefusal, Logins, PasswordHasher};
+pub(crate) use logins::logins_lock;
+pub use logins::{LoginList, LoginRefusal, Logins, PasswordHasher};
 pub(crate) use master_key::MasterKey;
 pub(crate) use memory::SMALL_BYTES;
 pub use memory::{Asking, KeptDocument, Promise, Shortage, WorkMemory};
@@ -395,8 +396,19 @@ impl Instance {
     /// Makes committed definitions visible to all sessions.
     pub(crate) fn publish(&self, catalog: &Catalog, changes: &[Change]) {
         if !changes.is_empty() {
+            let before = catalog.current();
             catalog.publish(changes);
             self.bump_catalog_version();
+            // Only these prove to be peers of an endpoint.
+            let has_certificate = |l: &Arc<LoginDef>| l.certificate_id.is_some();
+            let concerns_peers = changes.iter().any(|change| match change {
+                Change::PutLogin(login) => has_certificate(login),
+                Change::DropLogin(id) => before.login(*id).is_some_and(has_certificate),
+                _ => false,
+            });
+            if concerns_peers {
+                self.tell_peers();
+            }
         }
     }
 

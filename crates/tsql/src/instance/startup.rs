@@ -4,6 +4,7 @@ use super::database::{DefaultSizes, OpenDatabase, loaded_form, simple_def, store
 use super::left_behind::{Cleaner, registration};
 use super::recovery::{RecoveryQueue, Watcher};
 use super::*;
+use crate::error::SqlError;
 use daruma_catalog::{DatabaseDef, LoginDef};
 use daruma_storage::{EngineConfig, RecoveryModel, Settings, StorageError};
 use std::io::ErrorKind;
@@ -50,7 +51,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
     let (databases, recovery) = start.databases(master)?;
     let hadr = hadr::Hadr::load(&master_catalog)?;
     let events = events::Events::load(&master_catalog)?;
-    let logins = Logins::load(master_catalog, options.password_hasher.clone())?;
+    let logins = Logins::new(master_catalog, options.password_hasher.clone());
     let mut registry = Registry::default();
     crate::sysviews::register(&mut registry);
     crate::sysprocs::register(&mut registry);
@@ -196,7 +197,8 @@ impl Starter<'_> {
             }
             catalog.put_database(&stored_form(&def, self.data_dir))?;
         }
-        catalog.put_login(&self.sa())?;
+        let sa = Change::PutLogin(Arc::new(self.sa()));
+        catalog.change_alone::<SqlError>(&logins_lock(), |_| Ok(sa))?;
         catalog.put_mark(COMPLETE_MARK)?;
         Ok(())
     }

@@ -33,6 +33,7 @@ mod hadr;
 mod interpreter;
 mod keys;
 mod located;
+mod logins;
 mod metadata;
 mod module;
 mod own;

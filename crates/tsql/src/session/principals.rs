@@ -2,6 +2,7 @@
 
 use super::access::{DBO, Securable, check_policy, class, user_of_login};
 use super::execution::Execution;
+use super::temp::TempUndo;
 use crate::error::Result;
 use crate::host::Host;
 use crate::messages;
@@ -116,7 +117,7 @@ impl Execution<'_> {
         let instance = &self.state.instance;
         let now = instance.now_utc();
         let hash = instance.logins.hash(&text)?;
-        instance.logins.create(|id| LoginDef {
+        self.add_login(|id| LoginDef {
             id,
             name: name.to_string(),
             sid,
@@ -133,9 +134,7 @@ impl Execution<'_> {
             must_change: password.must_change,
             password_set_utc: now,
             certificate_id: None,
-        })?;
-        instance.bump_catalog_version();
-        Ok(())
+        })
     }
 
     /// CREATE LOGIN .. FROM CERTIFICATE: nobody connects with it, it may have rights, and it stands for a peer of an endpoint.
@@ -148,9 +147,12 @@ impl Execution<'_> {
         if let Some(option) = options.first() {
             return Err(messages::error(155, &[&option.name, &"CREATE LOGIN"]));
         }
-        // It is not dropped before the login is stored.
         let certificates = &self.state.instance.hadr.certificates;
-        certificates.unchanged(|| self.store_certificate_login(name, certificate))
+        self.atomic(|| {
+            self.lock_logins()?;
+            // It is not dropped before the login is stored.
+            certificates.unchanged(|| self.store_certificate_login(name, certificate))
+        })
     }
 
     fn store_certificate_login(&self, name: &str, certificate: &str) -> Result<()> {
@@ -161,11 +163,11 @@ impl Execution<'_> {
         // A SID of the product's own authority for certificates.
         let mut sid = vec![1, 6, 0, 0, 0, 0, 0, 9, 1, 0, 0, 0];
         sid.extend_from_slice(&crate::instance::keys::thumbprint(&found.der));
-        if instance.logins.all().iter().any(|l| l.sid == sid) {
+        if self.state.logins().all().iter().any(|l| l.sid == sid) {
             return Err(messages::error(15025, &[&name]));
         }
         let now = instance.now_utc();
-        instance.logins.create(|id| LoginDef {
+        self.add_login(|id| LoginDef {
             id,
             name: name.to_string(),
             sid,
@@ -182,16 +184,14 @@ impl Execution<'_> {
             must_change: false,
             password_set_utc: 0,
             certificate_id: Some(found.id),
-        })?;
-        instance.bump_catalog_version();
-        Ok(())
+        })
     }
 
     fn alter_login(&self, name: &str, change: &AlterLogin) -> Result<()> {
         let logins = &self.state.instance.logins;
         let rights = self.state.server_rights();
         let refused = || messages::error(15151, &[&"alter", &"login", &name]);
-        let login = logins.get(name).ok_or_else(refused)?;
+        let login = self.state.logins().get(name).ok_or_else(refused)?;
         let own = rights.login.as_ref().is_some_and(|l| l.id == login.id);
         let may = rights.has("ALTER ANY LOGIN") || rights.has_on_login(login.id, "ALTER");
         let reaches = rights.reaches(&login);
@@ -236,7 +236,7 @@ impl Execution<'_> {
             }
         };
         let now = self.state.instance.now_utc();
-        logins.change(&login, |fresh| {
+        self.change_login(&login, |fresh| {
             let old_name = fresh.name.clone();
             if !own && !rights.reaches(&Arc::new(fresh.clone())) {
                 return Err(refused());
@@ -247,7 +247,7 @@ impl Execution<'_> {
                 AlterLogin::With {
                     password, options, ..
                 } => {
-                    self.change_login(fresh, options)?;
+                    self.set_login_options(fresh, options)?;
                     if let (Some(password), Some((text, hash))) = (password, new_password) {
                         if fresh.check_policy {
                             check_policy(&fresh.name, &text)?;
@@ -269,8 +269,7 @@ impl Execution<'_> {
         if matches!(change, AlterLogin::With { unlock: true, .. }) {
             logins.unlock(login.id);
         }
-        self.state.instance.bump_catalog_version();
-        self.peer_changed(&login)
+        Ok(())
     }
 
     /// DEFAULT_DATABASE, if it was given. Error 15010 unless there is such a database.
@@ -291,7 +290,7 @@ impl Execution<'_> {
             .to_string()
     }
 
-    fn change_login(&self, login: &mut LoginDef, options: &[ast::OptionItem]) -> Result<()> {
+    fn set_login_options(&self, login: &mut LoginDef, options: &[ast::OptionItem]) -> Result<()> {
         if let Some(database) = self.default_database(options)? {
             login.default_database = database;
         }
@@ -308,7 +307,7 @@ impl Execution<'_> {
             login.check_expiration = on;
         }
         if let Some(new_name) = option_text(options, "NAME") {
-            let taken = self.state.instance.logins.get(&new_name);
+            let taken = self.state.logins().get(&new_name);
             if taken.is_some_and(|l| l.id != login.id) {
                 return Err(messages::error(15025, &[&new_name]));
             }
@@ -322,9 +321,11 @@ impl Execution<'_> {
         let instance = &self.state.instance;
         let databases = instance.databases().into_iter();
         for entry in databases.filter(|e| names_equal(&e.def().owner, old)) {
+            let mut renamed = false;
             instance.change_database(&entry, |def| {
                 // Somebody else's by now, perhaps.
-                if names_equal(&def.owner, old) {
+                renamed = names_equal(&def.owner, old);
+                if renamed {
                     def.owner = new.to_string();
                 }
                 Ok(())
@@ -349,7 +350,7 @@ impl Execution<'_> {
         if !known || !(rights.all || holds) {
             return Err(refused());
         }
-        let logins = &self.state.instance.logins;
+        let logins = self.state.logins();
         let (login, is_member) = match change {
             AlterRole::AddMember(member) => (logins.existing(&member.text, "add")?, true),
             AlterRole::DropMember(member) => (logins.existing(&member.text, "drop")?, false),
@@ -358,15 +359,13 @@ impl Execution<'_> {
         if login.id == SA && !is_member {
             return Err(messages::error(15405, &[&login.name]));
         }
-        logins.change(&login, |fresh| {
+        self.change_login(&login, |fresh| {
             fresh.roles.retain(|r| !names_equal(r, role));
             if is_member {
                 fresh.roles.push(role.to_ascii_lowercase());
             }
             Ok(())
-        })?;
-        self.state.instance.bump_catalog_version();
-        Ok(())
+        })
     }
 
     // --- Users
@@ -399,8 +398,7 @@ impl Execution<'_> {
             None => None,
             Some(login) => Some(
                 self.state
-                    .instance
-                    .logins
+                    .logins()
                     .get(login)
                     .ok_or_else(|| messages::error(15007, &[login]))?,
             ),
@@ -512,7 +510,7 @@ impl Execution<'_> {
                 def.default_schema = schema;
             }
             if let Some(login) = option_text(options, "LOGIN") {
-                let found = self.state.instance.logins.get(&login);
+                let found = self.state.logins().get(&login);
                 let found = found.ok_or_else(|| messages::error(15007, &[&login]))?;
                 let same = user_of_login(&catalog, &found).is_some_and(|u| u.id == def.id);
                 if !same {
@@ -665,8 +663,9 @@ impl Execution<'_> {
         {
             return Err(refused());
         }
-        let login = instance
-            .logins
+        let login = self
+            .state
+            .logins()
             .get(owner)
             .ok_or_else(|| messages::error(15151, &[&"find", &"principal", &owner]))?;
         // Nobody is made the owner by somebody who could not act as him: the owner is dbo.
@@ -736,7 +735,7 @@ impl Execution<'_> {
     fn drop_login(&self, name: &str) -> Result<()> {
         let instance = &self.state.instance;
         let refused = || messages::error(15151, &[&"drop", &"login", &name]);
-        let login = instance.logins.get(name).ok_or_else(refused)?;
+        let login = self.state.logins().get(name).ok_or_else(refused)?;
         let rights = self.state.server_rights();
         if login.id == SA || !rights.has("ALTER ANY LOGIN") || !rights.reaches(&login) {
             return Err(refused());
@@ -757,25 +756,17 @@ impl Execution<'_> {
             return Err(messages::error(15174, &[&login.name]));
         }
         // The id may be given out again: nobody keeps permissions on it.
-        for other in instance.logins.all() {
-            let on_it = |p: &PermissionDef| p.class == class::LOGIN && p.major == login.id;
-            if other.permissions.iter().any(on_it) {
-                instance.logins.change(&other, |fresh| {
-                    fresh.permissions.retain(|p| !on_it(p));
-                    Ok(())
-                })?;
-            }
-        }
-        instance.logins.remove(name)?;
-        instance.bump_catalog_version();
-        self.peer_changed(&login)
-    }
-
-    fn peer_changed(&self, login: &LoginDef) -> Result<()> {
-        match login.certificate_id {
-            Some(_) => self.tell_peers(),
-            None => Ok(()),
-        }
+        let on_it = |p: &PermissionDef| p.class == class::LOGIN && p.major == login.id;
+        self.atomic(|| {
+            self.change_logins(
+                |other| other.permissions.iter().any(on_it),
+                |other| other.permissions.retain(|p| !on_it(p)),
+            )?;
+            self.remove_login(&login)
+        })?;
+        // Nor does it come with what was counted under it.
+        instance.logins.unlock(login.id);
+        Ok(())
     }
 
     fn drop_database_principal(&self, name: &str, kind: &str, permission: &str) -> Result<()> {

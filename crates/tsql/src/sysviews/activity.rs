@@ -135,8 +135,7 @@ fn sessions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         let login = &line.entry.login;
         let activity = &line.activity;
         let sid = source
-            .instance()?
-            .logins
+            .logins()?
             .get(&login.login)
             .map_or(vec![1], |l| l.sid.clone());
         rows.add()

@@ -220,8 +220,7 @@ fn reuse_wait_number(description: &str) -> i32 {
 
 fn owner_sid(source: &Source<'_>, def: &DatabaseDef) -> Result<Option<Vec<u8>>> {
     Ok(source
-        .instance()?
-        .logins
+        .logins()?
         .get(&def.owner)
         .map(|login| login.sid.clone()))
 }

@@ -120,7 +120,7 @@ pub(super) fn visible_logins(source: &Source<'_>) -> Result<Vec<Arc<LoginDef>>> 
     };
     let all = source.host.has_server_permission("VIEW ANY DEFINITION")
         || source.host.has_server_permission("ALTER ANY LOGIN");
-    let mut logins = source.instance()?.logins.all();
+    let mut logins = source.logins()?.all();
     logins
         .retain(|l| all || l.id == 1 || own.as_ref().is_some_and(|own| names_equal(own, &l.name)));
     Ok(logins)
@@ -334,7 +334,7 @@ fn database_principals(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         let login = def
             .login
             .as_ref()
-            .and_then(|name| source.instance().ok()?.logins.get(name));
+            .and_then(|name| source.logins().ok()?.get(name));
         if let Some(login) = login {
             rows.set("sid", login.sid.clone())
                 .set("authentication_type", 1)
@@ -400,7 +400,7 @@ const TOKENS: &str = "principal_id int?; sid varbinary(85)?; name nvarchar(128)?
 fn login_token(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let name = source.host.system_function("suser_sname", &[])?;
     if let Value::Str(name) = &name
-        && let Some(login) = source.instance()?.logins.get(name)
+        && let Some(login) = source.logins()?.get(name)
     {
         rows.add()
             .set("principal_id", login.id)

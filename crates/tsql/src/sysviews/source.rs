@@ -4,7 +4,7 @@ use super::define::Cell;
 use super::names::{SystemObject, system_objects};
 use crate::error::{Result, SqlError};
 use crate::host::Host;
-use crate::instance::{DatabaseEntry, Instance, OpenDatabase, TEMPDB};
+use crate::instance::{DatabaseEntry, Instance, LoginList, OpenDatabase, TEMPDB};
 use crate::messages;
 use daruma_base::DatabaseId;
 use daruma_catalog::{
@@ -69,6 +69,14 @@ impl<'a> Source<'a> {
         self.host
             .instance()
             .ok_or_else(|| SqlError::new(208, 16, 1, "There is no server to look at."))
+    }
+
+    /// Logins, as the session has changed them.
+    pub fn logins(&self) -> Result<LoginList> {
+        match self.host.logins() {
+            Some(logins) => Ok(logins),
+            None => Ok(self.instance()?.logins.list()),
+        }
     }
 
     /// Definitions of the database the view is seen from.

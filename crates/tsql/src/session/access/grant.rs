@@ -127,27 +127,24 @@ impl Execution<'_> {
         let principals = grant.principals.iter();
         let found = principals.map(|p| self.grantee_on_server(&rights, &p.text, on));
         let found = found.collect::<Result<Vec<_>>>()?;
-        for login in found {
-            self.state.instance.logins.change(&login, |fresh| {
-                for one in wanted {
-                    let entry = PermissionDef {
-                        class: on.0,
-                        major: on.1,
-                        minor: 0,
-                        permission: one.name.clone(),
-                        state: PermissionState::Grant,
-                        grantor: rights.login.as_ref().map_or(1, |l| l.id),
-                    };
-                    put(grant, &mut fresh.permissions, entry);
-                }
-                Ok(())
-            })?;
-        }
-        self.state.instance.bump_catalog_version();
-        match on.0 {
-            class::ENDPOINT => self.tell_peers(),
-            _ => Ok(()),
-        }
+        let grants = |fresh: &mut LoginDef| {
+            for one in wanted {
+                let entry = PermissionDef {
+                    class: on.0,
+                    major: on.1,
+                    minor: 0,
+                    permission: one.name.clone(),
+                    state: PermissionState::Grant,
+                    grantor: rights.login.as_ref().map_or(1, |l| l.id),
+                };
+                put(grant, &mut fresh.permissions, entry);
+            }
+            Ok(())
+        };
+        self.atomic(|| {
+            let mut found = found.iter();
+            found.try_for_each(|login| self.change_login(login, grants))
+        })
     }
 
     /// Permissions with the columns that they are on.
@@ -230,7 +227,7 @@ impl Execution<'_> {
                 Ok(On::Database(Securable::Principal(id), "user"))
             }
             Some("LOGIN") => {
-                let login = self.state.instance.logins.get(name);
+                let login = self.state.logins().get(name);
                 let id = login.ok_or_else(|| missing("login"))?.id;
                 Ok(On::Part(class::LOGIN, id))
             }
@@ -363,7 +360,7 @@ impl Execution<'_> {
         if !(rights.all || hands_on) {
             return Err(messages::error(4613, &[]));
         }
-        let logins = &self.state.instance.logins;
+        let logins = self.state.logins();
         let target = logins.by_id(on).filter(|_| class == class::LOGIN);
         if let Some(target) = target.filter(|target| !rights.reaches(target)) {
             return Err(messages::error(15151, &[&"find", &"login", &target.name]));

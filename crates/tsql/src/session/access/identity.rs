@@ -111,7 +111,7 @@ impl Execution<'_> {
 
     fn login_to_be(&self, name: &str) -> Result<Identity> {
         let refused = || messages::error(15406, &[&name]);
-        let login = self.state.instance.logins.get(name).ok_or_else(refused)?;
+        let login = self.state.logins().get(name).ok_or_else(refused)?;
         let rights = self.state.server_rights();
         let own = rights.login.as_ref().is_some_and(|l| l.id == login.id);
         let may = own
@@ -279,7 +279,7 @@ impl Execution<'_> {
     }
 
     fn principal_value(&self, name: &str, args: &[Value]) -> Option<Value> {
-        let logins = &self.state.instance.logins;
+        let logins = self.state.logins();
         Some(match name {
             "suser_sname" | "suser_name" => match args.first() {
                 None => Value::str(self.state.login_name()),
@@ -351,7 +351,7 @@ impl Execution<'_> {
         }
         let login = match login {
             None => self.state.server_rights().login.clone(),
-            Some(name) => match self.state.instance.logins.get(name) {
+            Some(name) => match self.state.logins().get(name) {
                 None => return Value::Null,
                 found => found,
             },
@@ -449,7 +449,7 @@ impl Execution<'_> {
                 self.may(database, &permission, Securable::Schema(schema))
             }
             (Some(name), Some("LOGIN")) => {
-                let login = self.state.instance.logins.get(name)?;
+                let login = self.state.logins().get(name)?;
                 self.state
                     .server_rights()
                     .has_on_login(login.id, &permission)

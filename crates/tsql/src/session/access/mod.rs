@@ -187,7 +187,7 @@ impl SessionState {
     }
 
     fn acting_login(&self, id: i32, sid: &[u8]) -> Option<Arc<LoginDef>> {
-        let login = self.instance.logins.by_id(id);
+        let login = self.logins().by_id(id);
         login.filter(|l| l.sid == *sid)
     }
 
@@ -311,13 +311,8 @@ impl SessionState {
     /// The login that a user stands for.
     pub(crate) fn login_of(&self, user: &PrincipalDef) -> Option<Arc<LoginDef>> {
         match &user.sid {
-            Some(sid) => self
-                .instance
-                .logins
-                .all()
-                .into_iter()
-                .find(|l| l.sid == *sid),
-            None => self.instance.logins.get(user.login.as_deref()?),
+            Some(sid) => self.logins().all().into_iter().find(|l| l.sid == *sid),
+            None => self.logins().get(user.login.as_deref()?),
         }
     }
 

@@ -65,7 +65,7 @@ impl SessionState {
     }
 
     fn owner_of_database(&self, entry: &DatabaseEntry) -> Option<Arc<LoginDef>> {
-        self.instance.logins.get(&entry.def().owner)
+        self.logins().get(&entry.def().owner)
     }
 
     /// Are these owners of objects one login, and do chains lead from the first one's database to the other's?

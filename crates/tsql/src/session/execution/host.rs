@@ -9,7 +9,7 @@ use crate::error::{Result, SqlError};
 use crate::executor::ActualRows;
 use crate::executor::scratch_error;
 use crate::host::*;
-use crate::instance::{Instance, Promise, SCRATCH_FOLDER, SMALL_BYTES};
+use crate::instance::{Instance, LoginList, Promise, SCRATCH_FOLDER, SMALL_BYTES};
 use crate::messages;
 use crate::session::frame::FrameKind;
 use crate::session::show::Counting;
@@ -500,6 +500,10 @@ impl Host for Execution<'_> {
 
     fn instance(&self) -> Option<&Arc<Instance>> {
         Some(&self.state.instance)
+    }
+
+    fn logins(&self) -> Option<LoginList> {
+        Some(self.state.logins())
     }
 
     fn cursor_row(&self, cursor: &CursorRef) -> Result<CursorRow> {

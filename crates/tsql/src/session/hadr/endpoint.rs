@@ -109,18 +109,7 @@ impl Execution<'_> {
     }
 
     fn tell_endpoint(&self, endpoint: &EndpointDef) -> Result<()> {
-        let instance = self.instance();
-        let identity = instance.endpoint_identity(endpoint)?;
-        let service = instance.hadr.service();
-        service.set_endpoint(Some((endpoint, identity)))
-    }
-
-    /// Logins or their rights changed: the service learns who may connect from now on.
-    pub(crate) fn tell_peers(&self) -> Result<()> {
-        match self.instance().hadr.endpoints.find(|_| true) {
-            Some(endpoint) => self.tell_endpoint(&endpoint),
-            None => Ok(()),
-        }
+        self.instance().tell_endpoint(endpoint)
     }
 
     fn change_endpoint(&self, endpoint: &mut EndpointDef, by: &CreateEndpoint) -> Result<()> {

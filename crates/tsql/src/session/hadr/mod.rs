@@ -77,17 +77,11 @@ impl Execution<'_> {
 
     /// The numbers of endpoints and groups are given out again: nobody keeps permissions on them.
     fn forget_permissions(&self, class: u8, id: i32) -> Result<()> {
-        let logins = &self.instance().logins;
-        for login in logins.all() {
-            let on_it = |p: &daruma_catalog::PermissionDef| p.class == class && p.major == id;
-            if login.permissions.iter().any(on_it) {
-                logins.change(&login, |fresh| {
-                    fresh.permissions.retain(|p| !on_it(p));
-                    Ok(())
-                })?;
-            }
-        }
-        Ok(())
+        let on_it = |p: &daruma_catalog::PermissionDef| p.class == class && p.major == id;
+        self.change_logins(
+            |login| login.permissions.iter().any(on_it),
+            |login| login.permissions.retain(|p| !on_it(p)),
+        )
     }
 }
 

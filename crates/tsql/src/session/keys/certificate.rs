@@ -213,7 +213,9 @@ impl Execution<'_> {
     fn check_unused(&self, id: i32, what: &str) -> Result<()> {
         let instance = self.instance();
         let of_endpoint = instance.hadr.endpoints.find(|e| e.certificate_id == id);
-        let mut logins = instance.logins.all().into_iter();
+        // A login that this transaction drops may come back.
+        let logins = [self.state.logins(), instance.logins.list()];
+        let mut logins = logins.iter().flat_map(|list| list.all());
         let of_login = logins.any(|l| l.certificate_id == Some(id));
         match of_endpoint.is_some() || of_login {
             true => Err(messages::error(15352, &[&what])),
@@ -227,7 +229,11 @@ impl Execution<'_> {
             .certificate(name)
             .ok_or_else(|| refused("drop", name))?;
         let check = || self.check_unused(found.id, "certificate");
-        hadr.certificates.remove(found.id, check)
+        self.atomic(|| {
+            // A login that is not committed yet stands on it as well.
+            self.lock_logins()?;
+            hadr.certificates.remove(found.id, check)
+        })
     }
 
     pub(super) fn backup_certificate(&self, backup: &BackupCertificate) -> Result<()> {
