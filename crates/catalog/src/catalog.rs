@@ -17,6 +17,7 @@ use daruma_storage::{
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Distance between successive object ids; they spread over the positive 32-bit numbers.
 const OBJECT_ID_STEP: i32 = 16_000_057;
@@ -30,8 +31,25 @@ pub struct Catalog {
     counters: Counters,
     statistics: StatisticsMap,
     owner: Arc<Owner>,
-    /// Waits for locks that sessions have, which nothing else does in the name of `owner`.
-    waiter: Arc<Owner>,
+    /// Number of the next owner that waits for locks of sessions ([`Catalog::change_alone`]).
+    next_waiter: AtomicU64,
+}
+
+/// How long a change outside of any session waits for a session's lock, in ms.
+const ALONE_WAIT_MS: i64 = 5_000;
+
+/// A lock that goes with whoever waited for it, a panic included.
+struct Held<'a> {
+    db: &'a Database,
+    owner: Arc<Owner>,
+    resource: &'a LockResource,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.db
+            .unlock(&self.owner, self.resource, LockMode::Exclusive);
+    }
 }
 
 impl Catalog {
@@ -88,7 +106,7 @@ impl Catalog {
             publishing: Mutex::new(()),
             statistics,
             owner,
-            waiter: Owner::new((3 << 62) | u64::from(db.id().0), CancelFlag::new()),
+            next_waiter: AtomicU64::new(0),
         })
     }
 
@@ -165,23 +183,34 @@ impl Catalog {
     }
 
     /// Makes the change that `decide` makes of the definitions as they are, in a transaction of its own, which is durable and
-    /// published on return. It waits for whoever has `resource`, as those do who change what it stands for in a transaction. The
-    /// caller sees to it that only one at a time does this: they count as one owner.
+    /// published on return. It waits for whoever has `resource`, as those do who change what it stands for in a transaction: the error
+    /// of a lock timeout after [`ALONE_WAIT_MS`].
     pub fn change_alone<E: From<CatalogError>>(
         &self,
         resource: &LockResource,
         decide: impl FnOnce(&Arc<DatabaseCatalog>) -> std::result::Result<Change, E>,
     ) -> std::result::Result<(), E> {
-        let mode = LockMode::Exclusive;
-        let locked = self.db.lock(&self.waiter, resource.clone(), mode);
-        locked.map_err(CatalogError::from)?;
-        let changed = decide(&self.current()).and_then(|change| {
-            self.change(|txn| self.write(txn, &change))?;
-            self.publish(&[change]);
-            Ok(())
-        });
-        self.db.unlock(&self.waiter, resource, mode);
-        changed
+        let _held = self.wait_for(resource)?;
+        let change = decide(&self.current())?;
+        self.change(|txn| self.write(txn, &change))?;
+        self.publish(&[change]);
+        Ok(())
+    }
+
+    fn wait_for<'a>(&'a self, resource: &'a LockResource) -> Result<Held<'a>> {
+        // An owner for each: those who wait for one another's locks are not one.
+        let number = self.next_waiter.fetch_add(1, Ordering::Relaxed) & 0xFFFF_FFFF;
+        let id = (3 << 62) | (number << 16) | u64::from(self.db.id().0);
+        let owner = Owner::new(id, CancelFlag::new());
+        owner
+            .lock_timeout_ms
+            .store(ALONE_WAIT_MS, Ordering::Relaxed);
+        self.db.lock(&owner, resource.clone(), LockMode::Exclusive)?;
+        Ok(Held {
+            db: &self.db,
+            owner,
+            resource,
+        })
     }
 
     /// A new id for an object or constraint. `taken` tells ids in use that are not yet committed.

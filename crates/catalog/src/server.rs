@@ -17,7 +17,11 @@ pub struct DatabaseDef {
     pub created_utc: i64,
     pub collation: CollationId,
     pub compatibility_level: u32,
+    /// What the owner was called when it became the owner; `owner_sid` says who that is.
     pub owner: String,
+    /// SID of the owner's login, which keeps it under another name; `None` in definitions of earlier builds, until the server starts.
+    #[serde(default)]
+    pub owner_sid: Option<Vec<u8>>,
     /// Filegroup of the persistent version store: 1 = PRIMARY.
     pub version_store_filegroup: u16,
     pub user_access: UserAccess,
@@ -95,6 +99,21 @@ impl FileDef {
 }
 
 impl DatabaseDef {
+    /// The login is the owner from now on.
+    pub fn set_owner(&mut self, login: &LoginDef) {
+        self.owner.clone_from(&login.name);
+        self.owner_sid = Some(login.sid.clone());
+    }
+
+    /// Is this login the owner? A name alone counts only where no SID is known: a login that was dropped or renamed leaves its name to
+    /// anybody.
+    pub fn is_owned_by(&self, login: &LoginDef) -> bool {
+        match &self.owner_sid {
+            Some(sid) => *sid == login.sid,
+            None => crate::names_equal(&self.owner, &login.name),
+        }
+    }
+
     /// Specifications with which the storage engine opens all files.
     pub fn file_specs(&self) -> Vec<FileSpec> {
         self.files.iter().map(FileDef::spec).collect()

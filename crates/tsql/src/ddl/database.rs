@@ -33,7 +33,16 @@ use std::sync::Arc;
 /// Bytes of a page, for sizes.
 const PAGE_BYTES: u64 = 8_192;
 
+/// CREATE DATABASE. Nobody drops the login that will own it meanwhile.
 pub(crate) fn create(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Result<()> {
+    ex.atomic(|| {
+        // Before `database_ddl`: whoever changes logins may keep others waiting for long.
+        ex.lock_logins()?;
+        create_with(ex, statement)
+    })
+}
+
+fn create_with(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Result<()> {
     let instance = ex.instance();
     let _one_at_a_time = instance.database_ddl.lock();
     let name = &statement.name.text;
@@ -106,7 +115,7 @@ fn definition(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Result<Dat
         let name = log.path.file_name().unwrap_or_default();
         log.path = instance.log_dir().join(name);
     }
-    def.owner = ex.state.login_name();
+    ex.own(&mut def);
     if let Some(collation) = &statement.collation {
         def.collation = CollationId::from_name(&collation.text)
             .ok_or_else(|| messages::error(448, &[&collation.text]))?;

@@ -368,6 +368,7 @@ pub fn simple_def(id: u16, name: &str, dir: &Path, sizes: DefaultSizes, now: i64
         collation: CollationId::DEFAULT,
         compatibility_level: COMPATIBILITY_LEVEL,
         owner: "sa".to_string(),
+        owner_sid: None,
         version_store_filegroup: 1,
         user_access: UserAccess::Multi,
         offline: false,

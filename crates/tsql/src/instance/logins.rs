@@ -3,17 +3,20 @@
 //! Theory: logins are definitions in master's catalog, so a statement that changes them is part of its transaction: the session sees
 //! them as it has changed them (`session::logins`), others when it has committed, and a rollback or a crash leaves nothing. Failed
 //! logins of those with CHECK_POLICY are counted in memory; too many in a row lock the login for a while, or until
-//! ALTER LOGIN .. UNLOCK. `sa` is the login with id 1, whatever it is called.
+//! ALTER LOGIN .. UNLOCK. `sa` is the login with id 1, whatever it is called. Databases name their owner by its SID, so a login that
+//! gets another name keeps them, and whoever gets its old name has none of them.
 //!
 //! Invariants
 //! 1. A change is made of what the login is when it is made ([`LoginList::changed`]), never of a copy from before: whoever was
 //!    taken out of a role is not in it again because a slow change of the password began earlier.
-//! 2. Whoever changes them has [`logins_lock`] until the end of the transaction, so that no change is decided on a list that another
-//!    one replaces.
+//! 2. Whoever makes, names or drops logins, or changes what they may, has [`logins_lock`] until the end of the transaction, and
+//!    [`login_lock`] of each login that it changes; whoever changes its own password, or one with it while it connects, the latter
+//!    alone: those who may do nothing else keep nobody from the others. So no change is decided on a list that another one replaces.
+//! 3. Locks are asked for by those alone who may make the change, and whether they may is looked at again under the locks.
 
 use crate::error::Result;
 use crate::messages;
-use daruma_catalog::{Catalog, Change, DatabaseCatalog, LoginDef};
+use daruma_catalog::{Catalog, Change, DatabaseCatalog, DatabaseDef, LoginDef};
 use daruma_storage::LockResource;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -72,6 +75,12 @@ impl LoginList {
         self.0.login(id).cloned()
     }
 
+    /// Who owns the database, if that is still a login.
+    pub fn owner_of(&self, database: &DatabaseDef) -> Option<Arc<LoginDef>> {
+        let mut logins = self.0.logins();
+        logins.find(|l| database.is_owned_by(l)).cloned()
+    }
+
     /// Error 15151 when there is none of the name.
     pub fn existing(&self, name: &str, verb: &str) -> Result<LoginDef> {
         let login = self.get(name);
@@ -106,17 +115,20 @@ impl LoginList {
     }
 }
 
-/// Held by whoever changes logins, in master and until the transaction ends.
+/// Held by whoever changes which logins there are, their names or what they may: in master and until the transaction ends.
 pub(crate) fn logins_lock() -> LockResource {
     LockResource::Name("logins".to_string())
+}
+
+/// Held, in the same way, by whoever changes this login.
+pub(crate) fn login_lock(id: i32) -> LockResource {
+    LockResource::Name(format!("login {id}"))
 }
 
 /// The logins of the server as they are committed, and how often each has failed.
 pub struct Logins {
     /// Failures in a row and the time of the last, by login.
     failures: Mutex<HashMap<i32, (u32, i64)>>,
-    /// Held by whoever changes them without a session.
-    changing: Mutex<()>,
     catalog: Arc<Catalog>,
     hasher: Arc<dyn PasswordHasher>,
 }
@@ -126,7 +138,6 @@ impl Logins {
     pub fn new(catalog: Arc<Catalog>, hasher: Arc<dyn PasswordHasher>) -> Logins {
         Logins {
             failures: Mutex::default(),
-            changing: Mutex::default(),
             catalog,
             hasher,
         }
@@ -253,7 +264,7 @@ impl Logins {
 
     /// Creates a login with the id given to `make`, outside of any session; error 15025 when there is one of the name.
     pub fn create(&self, make: impl FnOnce(i32) -> LoginDef) -> Result<()> {
-        self.change_alone(|list| list.with(make))
+        self.change_alone(&logins_lock(), |list| list.with(make))
     }
 
     /// Sets the password without a check of policy, for the start of the server.
@@ -271,13 +282,16 @@ impl Logins {
         seen: &LoginDef,
         change: impl FnOnce(&mut LoginDef) -> Result<()>,
     ) -> Result<()> {
-        self.change_alone(|list| list.changed(seen, change))
+        self.change_alone(&login_lock(seen.id), |list| list.changed(seen, change))
     }
 
-    fn change_alone(&self, decide: impl FnOnce(&LoginList) -> Result<Change>) -> Result<()> {
-        let _one = self.changing.lock();
+    fn change_alone(
+        &self,
+        lock: &LockResource,
+        decide: impl FnOnce(&LoginList) -> Result<Change>,
+    ) -> Result<()> {
         let decide = |catalog: &Arc<DatabaseCatalog>| decide(&LoginList(catalog.clone()));
-        self.catalog.change_alone(&logins_lock(), decide)
+        self.catalog.change_alone(lock, decide)
     }
 
     /// Compares passwords. It takes as long for a wrong one, some 10 ms: call it without locks.

@@ -48,7 +48,7 @@ pub use database::{
 };
 pub use error_log::{ErrorLog, LogEntry, format_local, one_line};
 pub(crate) use files::{FileClaim, FileOwner, IN_USE, SCRATCH_FOLDER};
-pub(crate) use logins::logins_lock;
+pub(crate) use logins::{login_lock, logins_lock};
 pub use logins::{LoginList, LoginRefusal, Logins, PasswordHasher};
 pub(crate) use master_key::MasterKey;
 pub(crate) use memory::SMALL_BYTES;
@@ -408,6 +408,12 @@ impl Instance {
             });
             if concerns_peers {
                 self.tell_peers();
+            }
+            // Numbers of logins may be given out again, without what was counted under them.
+            for change in changes {
+                if let Change::DropLogin(id) = change {
+                    self.logins.unlock(*id);
+                }
             }
         }
     }

@@ -168,7 +168,15 @@ impl Starter<'_> {
             source: SOURCE,
         };
         let mut defs = Vec::new();
-        for def in catalog.databases()? {
+        let logins = catalog.current();
+        for mut def in catalog.databases()? {
+            // Earlier builds stored the name alone.
+            if def.owner_sid.is_none()
+                && let Some(owner) = logins.login_named(&def.owner)
+            {
+                def.set_owner(owner);
+                catalog.put_database(&def)?;
+            }
             let def = loaded_form(def, self.data_dir);
             defs.extend(cleaner.settle(catalog, self.data_dir, def)?);
         }

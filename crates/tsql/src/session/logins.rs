@@ -2,9 +2,9 @@
 
 use super::{Execution, SessionState};
 use crate::error::Result;
-use crate::instance::{LoginList, MASTER, logins_lock};
-use daruma_catalog::{Change, LoginDef};
-use daruma_storage::LockMode;
+use crate::instance::{LoginList, MASTER, login_lock, logins_lock};
+use daruma_catalog::{Change, DatabaseDef, LoginDef};
+use daruma_storage::{LockMode, LockResource};
 use std::sync::Arc;
 
 impl SessionState {
@@ -19,43 +19,60 @@ impl SessionState {
 }
 
 impl Execution<'_> {
-    /// Keeps others from changing logins until the transaction ends.
+    /// Keeps others from making, naming and dropping logins, and from changing what they may, until the transaction ends.
     pub(crate) fn lock_logins(&self) -> Result<()> {
+        self.lock_in_master(logins_lock())
+    }
+
+    /// Keeps others from changing this login, its own session included, until the transaction ends.
+    pub(crate) fn lock_login(&self, id: i32) -> Result<()> {
+        self.lock_in_master(login_lock(id))
+    }
+
+    fn lock_in_master(&self, resource: LockResource) -> Result<()> {
         let master = self.instance().open_database(MASTER)?;
-        self.lock_for_transaction(&master.storage, logins_lock(), LockMode::Exclusive)
+        self.lock_for_transaction(&master.storage, resource, LockMode::Exclusive)
+    }
+
+    /// The login of this name as it is when nobody else can change it or any other.
+    pub(super) fn login_to_change(&self, name: &str) -> Result<Option<Arc<LoginDef>>> {
+        self.lock_logins()?;
+        let Some(found) = self.state.logins().get(name) else {
+            return Ok(None);
+        };
+        self.lock_login(found.id)?;
+        Ok(self.state.logins().by_id(found.id))
     }
 
     /// Creates a login with the id given to `make`; error 15025 when there is one of the name.
     pub(super) fn add_login(&self, make: impl FnOnce(i32) -> LoginDef) -> Result<()> {
-        self.atomic(|| self.write_login(|list| list.with(make)))
+        self.atomic(|| {
+            self.lock_logins()?;
+            let change = self.state.logins().with(make)?;
+            self.state.change(MASTER, change)
+        })
     }
 
-    /// Changes a login that is still the one that was looked at, with the password that it had then; else error 15151.
+    /// Changes a login that is still the one that was looked at, with the password that it had then; else error 15151. Whoever
+    /// changes more than its password has the lock of all logins.
     pub(crate) fn change_login(
         &self,
         seen: &LoginDef,
         change: impl FnOnce(&mut LoginDef) -> Result<()>,
     ) -> Result<()> {
-        self.atomic(|| self.write_login(|list| list.changed(seen, change)))
-    }
-
-    /// Drops a login that is still the one that was looked at.
-    pub(super) fn remove_login(&self, seen: &LoginDef) -> Result<()> {
         self.atomic(|| {
-            self.write_login(|list| {
-                list.changed(seen, |_| Ok(()))?;
-                Ok(Change::DropLogin(seen.id))
-            })
+            self.lock_login(seen.id)?;
+            let change = self.state.logins().changed(seen, change)?;
+            self.state.change(MASTER, change)
         })
     }
 
-    fn write_login(&self, decide: impl FnOnce(&LoginList) -> Result<Change>) -> Result<()> {
-        self.lock_logins()?;
-        let change = decide(&self.state.logins())?;
-        self.state.change(MASTER, change)
+    /// Drops a login that [`Execution::login_to_change`] gave.
+    pub(super) fn remove_login(&self, login: &LoginDef) -> Result<()> {
+        self.state.change(MASTER, Change::DropLogin(login.id))
     }
 
-    /// Changes those of all logins that `wants` it.
+    /// Changes those of all logins that `wants` it, because of what they may.
     pub(crate) fn change_logins(
         &self,
         wants: impl Fn(&LoginDef) -> bool,
@@ -64,7 +81,12 @@ impl Execution<'_> {
         self.atomic(|| {
             self.lock_logins()?;
             let all = self.state.logins().all();
-            for login in all.into_iter().filter(|login| wants(login)) {
+            for seen in all.into_iter().filter(|login| wants(login)) {
+                self.lock_login(seen.id)?;
+                // With the password that it has by now.
+                let Some(login) = self.state.logins().by_id(seen.id) else {
+                    continue;
+                };
                 let mut login = (*login).clone();
                 change(&mut login);
                 self.state
@@ -72,5 +94,13 @@ impl Execution<'_> {
             }
             Ok(())
         })
+    }
+
+    /// A new database is owned by whoever makes it.
+    pub(crate) fn own(&self, def: &mut DatabaseDef) {
+        match &self.state.server_rights().login {
+            Some(login) => def.set_owner(login),
+            None => self.instance().give_to_administrator(def),
+        }
     }
 }

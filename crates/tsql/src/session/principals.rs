@@ -2,9 +2,9 @@
 
 use super::access::{DBO, Securable, check_policy, class, user_of_login};
 use super::execution::Execution;
-use super::temp::TempUndo;
 use crate::error::Result;
 use crate::host::Host;
+use crate::instance::DatabaseEntry;
 use crate::messages;
 use crate::sysviews::fixed_role_id;
 use daruma_catalog::{
@@ -117,7 +117,7 @@ impl Execution<'_> {
         let instance = &self.state.instance;
         let now = instance.now_utc();
         let hash = instance.logins.hash(&text)?;
-        self.add_login(|id| LoginDef {
+        let make = |id| LoginDef {
             id,
             name: name.to_string(),
             sid,
@@ -134,6 +134,13 @@ impl Execution<'_> {
             must_change: password.must_change,
             password_set_utc: now,
             certificate_id: None,
+        };
+        self.atomic(|| {
+            self.lock_logins()?;
+            match self.may_alter_logins() {
+                true => self.add_login(make),
+                false => Err(messages::error(15247, &[])),
+            }
         })
     }
 
@@ -150,6 +157,9 @@ impl Execution<'_> {
         let certificates = &self.state.instance.hadr.certificates;
         self.atomic(|| {
             self.lock_logins()?;
+            if !self.may_alter_logins() {
+                return Err(messages::error(15247, &[]));
+            }
             // It is not dropped before the login is stored.
             certificates.unchanged(|| self.store_certificate_login(name, certificate))
         })
@@ -189,14 +199,11 @@ impl Execution<'_> {
 
     fn alter_login(&self, name: &str, change: &AlterLogin) -> Result<()> {
         let logins = &self.state.instance.logins;
-        let rights = self.state.server_rights();
         let refused = || messages::error(15151, &[&"alter", &"login", &name]);
         let login = self.state.logins().get(name).ok_or_else(refused)?;
-        let own = rights.login.as_ref().is_some_and(|l| l.id == login.id);
-        let may = rights.has("ALTER ANY LOGIN") || rights.has_on_login(login.id, "ALTER");
-        let reaches = rights.reaches(&login);
-        let only_password = matches!(change, AlterLogin::With { password: Some(_), old_password: Some(_), options, .. } if options.is_empty());
-        if !(may && reaches || own && only_password) {
+        let only_password = matches!(change, AlterLogin::With { password: Some(_), old_password: Some(_), unlock: false, options, .. } if options.is_empty());
+        let own_password = only_password && self.is_own_login(&login);
+        if !(own_password || self.may_alter_login(&login)) {
             return Err(refused());
         }
         if login.certificate_id.is_some()
@@ -236,9 +243,9 @@ impl Execution<'_> {
             }
         };
         let now = self.state.instance.now_utc();
-        self.change_login(&login, |fresh| {
-            let old_name = fresh.name.clone();
-            if !own && !rights.reaches(&Arc::new(fresh.clone())) {
+        let apply = |fresh: &mut LoginDef| {
+            // Under the locks: who may do it, and what the login may, can be otherwise by now.
+            if !(own_password || self.may_alter_login(&Arc::new(fresh.clone()))) {
                 return Err(refused());
             }
             match change {
@@ -260,16 +267,32 @@ impl Execution<'_> {
                 AlterLogin::AddCredential(_) | AlterLogin::DropCredential(_) => {}
             }
             fresh.modified_utc = now;
-            // Last, when nothing can be wrong with the change any more.
-            match old_name == fresh.name {
-                true => Ok(()),
-                false => self.rename_owner(&old_name, &fresh.name),
+            Ok(())
+        };
+        self.atomic(|| {
+            // Whoever may do nothing else keeps nobody from other logins.
+            if !own_password {
+                self.lock_logins()?;
             }
+            self.change_login(&login, apply)
         })?;
         if matches!(change, AlterLogin::With { unlock: true, .. }) {
             logins.unlock(login.id);
         }
         Ok(())
+    }
+
+    fn is_own_login(&self, login: &LoginDef) -> bool {
+        let rights = self.state.server_rights();
+        let own = rights.login.as_ref();
+        own.is_some_and(|l| l.id == login.id && l.sid == login.sid)
+    }
+
+    /// May the session change everything about the login?
+    fn may_alter_login(&self, login: &Arc<LoginDef>) -> bool {
+        let rights = self.state.server_rights();
+        let may = rights.has("ALTER ANY LOGIN") || rights.has_on_login(login.id, "ALTER");
+        may && rights.reaches(login)
     }
 
     /// DEFAULT_DATABASE, if it was given. Error 15010 unless there is such a database.
@@ -316,24 +339,6 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// Databases name their owners, and a name that is free again may be anybody's.
-    fn rename_owner(&self, old: &str, new: &str) -> Result<()> {
-        let instance = &self.state.instance;
-        let databases = instance.databases().into_iter();
-        for entry in databases.filter(|e| names_equal(&e.def().owner, old)) {
-            let mut renamed = false;
-            instance.change_database(&entry, |def| {
-                // Somebody else's by now, perhaps.
-                renamed = names_equal(&def.owner, old);
-                if renamed {
-                    def.owner = new.to_string();
-                }
-                Ok(())
-            })?;
-        }
-        Ok(())
-    }
-
     fn password(&self, expr: &ast::Expr) -> Result<String> {
         let (value, from) = self.evaluate_alone(expr)?;
         Ok(super::convert::to_text(&value, from)?.unwrap_or_default())
@@ -341,30 +346,39 @@ impl Execution<'_> {
 
     fn alter_server_role(&self, role: &str, change: &AlterRole) -> Result<()> {
         let refused = || messages::error(15151, &[&"alter", &"server role", &role]);
-        let rights = self.state.server_rights();
         let known = SERVER_ROLES.iter().any(|r| names_equal(r, role));
-        let holds = rights
-            .login
-            .as_ref()
-            .is_some_and(|l| l.roles.iter().any(|r| names_equal(r, role)));
-        if !known || !(rights.all || holds) {
+        let may = || {
+            let rights = self.state.server_rights();
+            let own = rights.login.as_ref();
+            let holds = own.is_some_and(|l| l.roles.iter().any(|r| names_equal(r, role)));
+            rights.all || holds
+        };
+        // Nobody waits, and nobody waits for him, who may not.
+        if !known || !may() {
             return Err(refused());
         }
-        let logins = self.state.logins();
-        let (login, is_member) = match change {
-            AlterRole::AddMember(member) => (logins.existing(&member.text, "add")?, true),
-            AlterRole::DropMember(member) => (logins.existing(&member.text, "drop")?, false),
+        let (member, verb, is_member) = match change {
+            AlterRole::AddMember(member) => (&member.text, "add", true),
+            AlterRole::DropMember(member) => (&member.text, "drop", false),
             AlterRole::Rename(_) => return Err(messages::not_supported("server roles")),
         };
-        if login.id == SA && !is_member {
-            return Err(messages::error(15405, &[&login.name]));
-        }
-        self.change_login(&login, |fresh| {
-            fresh.roles.retain(|r| !names_equal(r, role));
-            if is_member {
-                fresh.roles.push(role.to_ascii_lowercase());
+        self.atomic(|| {
+            let login = self.login_to_change(member)?;
+            if !may() {
+                return Err(refused());
             }
-            Ok(())
+            let login =
+                login.ok_or_else(|| messages::error(15151, &[&verb, &"login", member]))?;
+            if login.id == SA && !is_member {
+                return Err(messages::error(15405, &[&login.name]));
+            }
+            self.change_login(&login, |fresh| {
+                fresh.roles.retain(|r| !names_equal(r, role));
+                if is_member {
+                    fresh.roles.push(role.to_ascii_lowercase());
+                }
+                Ok(())
+            })
         })
     }
 
@@ -429,7 +443,7 @@ impl Execution<'_> {
             return Err(messages::error(15405, &[&login.name]));
         }
         let entry = self.state.instance.database(self.current_database());
-        let owns = entry.is_some_and(|e| names_equal(&e.def().owner, &login.name));
+        let owns = entry.is_some_and(|e| e.def().is_owned_by(login));
         match owns || user_of_login(catalog, login).is_some() {
             true => Err(messages::error(15063, &[])),
             false => Ok(()),
@@ -655,19 +669,34 @@ impl Execution<'_> {
     }
 
     pub(crate) fn change_database_owner(&self, database: &str, owner: &str) -> Result<()> {
-        let instance = &self.state.instance;
+        let may = |entry: &DatabaseEntry| {
+            self.state.server_rights().all
+                || self.may(entry.id(), "TAKE OWNERSHIP", Securable::Database)
+        };
         let refused = || messages::error(15151, &[&"find", &"database", &database]);
-        let entry = instance.database_named(database).ok_or_else(refused)?;
-        if !self.state.server_rights().all
-            && !self.may(entry.id(), "TAKE OWNERSHIP", Securable::Database)
-        {
-            return Err(refused());
-        }
-        let login = self
-            .state
-            .logins()
-            .get(owner)
-            .ok_or_else(|| messages::error(15151, &[&"find", &"principal", &owner]))?;
+        let entry = self.state.instance.database_named(database);
+        // Nobody waits, and nobody waits for him, who may not.
+        let entry = entry.filter(|e| may(e)).ok_or_else(refused)?;
+        self.atomic(|| {
+            // Nobody drops the login meanwhile.
+            self.lock_logins()?;
+            match may(&entry) {
+                true => self.store_database_owner(&entry, owner),
+                false => Err(refused()),
+            }
+        })
+    }
+
+    /// The owner of a database is no part of the transaction, so it is a login that is there whether this commits or not.
+    fn store_database_owner(&self, entry: &DatabaseEntry, owner: &str) -> Result<()> {
+        let instance = &self.state.instance;
+        let committed = |l: &Arc<LoginDef>| {
+            let found = instance.logins.by_id(l.id);
+            found.is_some_and(|other| other.sid == l.sid)
+        };
+        let login = self.state.logins().get(owner).filter(committed);
+        let login =
+            login.ok_or_else(|| messages::error(15151, &[&"find", &"principal", &owner]))?;
         // Nobody is made the owner by somebody who could not act as him: the owner is dbo.
         let rights = self.state.server_rights();
         let own = rights.login.as_ref().is_some_and(|l| l.id == login.id);
@@ -681,8 +710,8 @@ impl Execution<'_> {
             return Err(messages::error(15110, &[]));
         }
         entry.check_changeable(self.state.entry.spid)?;
-        instance.change_database(&entry, |def| {
-            def.owner = login.name.clone();
+        instance.change_database(entry, |def| {
+            def.set_owner(&login);
             Ok(())
         })
     }
@@ -733,13 +762,32 @@ impl Execution<'_> {
     }
 
     fn drop_login(&self, name: &str) -> Result<()> {
-        let instance = &self.state.instance;
         let refused = || messages::error(15151, &[&"drop", &"login", &name]);
-        let login = self.state.logins().get(name).ok_or_else(refused)?;
-        let rights = self.state.server_rights();
-        if login.id == SA || !rights.has("ALTER ANY LOGIN") || !rights.reaches(&login) {
+        let may = |login: &Arc<LoginDef>| {
+            let rights = self.state.server_rights();
+            login.id != SA && rights.has("ALTER ANY LOGIN") && rights.reaches(login)
+        };
+        // Nobody waits, and nobody waits for him, who may not.
+        if !self.state.logins().get(name).is_some_and(|l| may(&l)) {
             return Err(refused());
         }
+        self.atomic(|| {
+            let login = self.login_to_change(name)?;
+            let login = login.filter(may).ok_or_else(refused)?;
+            self.check_unused_login(&login)?;
+            // The id may be given out again: nobody keeps permissions on it.
+            let on_it = |p: &PermissionDef| p.class == class::LOGIN && p.major == login.id;
+            self.change_logins(
+                |other| other.permissions.iter().any(on_it),
+                |other| other.permissions.retain(|p| !on_it(p)),
+            )?;
+            self.remove_login(&login)
+        })
+    }
+
+    /// Errors 15434 and 15174: a login that is connected, or owns databases, stays.
+    fn check_unused_login(&self, login: &LoginDef) -> Result<()> {
+        let instance = &self.state.instance;
         let connected = instance
             .sessions
             .all()
@@ -751,22 +799,11 @@ impl Execution<'_> {
         let owns = instance
             .databases()
             .iter()
-            .any(|d| names_equal(&d.def().owner, &login.name));
-        if owns {
-            return Err(messages::error(15174, &[&login.name]));
+            .any(|d| d.def().is_owned_by(login));
+        match owns {
+            true => Err(messages::error(15174, &[&login.name])),
+            false => Ok(()),
         }
-        // The id may be given out again: nobody keeps permissions on it.
-        let on_it = |p: &PermissionDef| p.class == class::LOGIN && p.major == login.id;
-        self.atomic(|| {
-            self.change_logins(
-                |other| other.permissions.iter().any(on_it),
-                |other| other.permissions.retain(|p| !on_it(p)),
-            )?;
-            self.remove_login(&login)
-        })?;
-        // Nor does it come with what was counted under it.
-        instance.logins.unlock(login.id);
-        Ok(())
     }
 
     fn drop_database_principal(&self, name: &str, kind: &str, permission: &str) -> Result<()> {

@@ -129,7 +129,13 @@ impl Execution<'_> {
             StatementKind::Grant(grant) => self.simple(|| self.run_grant(grant)),
             StatementKind::Principal(principal) => self.simple(|| self.run_principal(principal)),
             StatementKind::Key(key) => self.simple(|| self.run_key(key)),
-            StatementKind::CreateEndpoint(endpoint) => self.simple(|| self.run_endpoint(endpoint)),
+            StatementKind::CreateEndpoint(endpoint) => {
+                let name = match endpoint.alter {
+                    true => "ALTER ENDPOINT",
+                    false => "CREATE ENDPOINT",
+                };
+                self.alone(name, || self.run_endpoint(endpoint))
+            }
             StatementKind::EventSession(session) => {
                 self.alone("EVENT SESSION", || self.run_event_session(session))
             }
@@ -162,7 +168,7 @@ impl Execution<'_> {
                 self.simple(|| self.drop_keys(drop))
             }
             StatementKind::Drop(drop) if drop.kind == ast::DropKind::Endpoint => {
-                self.simple(|| self.drop_hadr(drop))
+                self.alone("DROP ENDPOINT", || self.drop_hadr(drop))
             }
             StatementKind::Drop(drop) if drop.kind == ast::DropKind::AvailabilityGroup => {
                 self.alone("DROP AVAILABILITY GROUP", || self.drop_hadr(drop))

@@ -219,10 +219,8 @@ fn reuse_wait_number(description: &str) -> i32 {
 }
 
 fn owner_sid(source: &Source<'_>, def: &DatabaseDef) -> Result<Option<Vec<u8>>> {
-    Ok(source
-        .logins()?
-        .get(&def.owner)
-        .map(|login| login.sid.clone()))
+    let owner = source.logins()?.owner_of(def);
+    Ok(owner.map(|login| login.sid.clone()))
 }
 
 const DATABASE_FILES: &str = "

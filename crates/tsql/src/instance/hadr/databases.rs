@@ -72,6 +72,14 @@ impl Instance {
         }
     }
 
+    /// What nobody else owns is `sa`'s.
+    pub(crate) fn give_to_administrator(&self, def: &mut DatabaseDef) {
+        def.owner_sid = None;
+        if let Some(sa) = self.logins.administrator() {
+            def.set_owner(&sa);
+        }
+    }
+
     /// A copy of another server's database that has just been written becomes a database of this one, which waits for more log.
     pub fn adopt_database(&self, mut def: DatabaseDef) -> Result<Arc<DatabaseEntry>> {
         let _one_at_a_time = self.database_ddl.lock();
@@ -81,8 +89,7 @@ impl Instance {
         def.id = self.free_database_id();
         def.offline = false;
         // Who owned it elsewhere, and what only an administrator gives, is not the other server's to say.
-        let administrator = self.logins.administrator();
-        def.owner = administrator.map_or("sa".to_string(), |sa| sa.name.clone());
+        self.give_to_administrator(&mut def);
         for given in ["TRUSTWORTHY", "DB_CHAINING"] {
             def.options.remove(given);
         }

@@ -109,8 +109,7 @@ impl Execution<'_> {
         let on = self.granted_on(grant)?;
         let wanted = self.permissions_meant(grant, &on)?;
         match on {
-            On::Server => self.grant_to_logins(grant, &wanted, (class::SERVER, 0)),
-            On::Part(class, id) => self.grant_to_logins(grant, &wanted, (class, id)),
+            On::Server | On::Part(..) => self.grant_to_logins(grant, &wanted),
             On::Database(securable, kind) => self.atomic(|| {
                 let principals = grant.principals.iter();
                 let mut pairs = principals.flat_map(|p| wanted.iter().map(move |one| (p, one)));
@@ -122,11 +121,40 @@ impl Execution<'_> {
     }
 
     /// All of the principals get the permissions, or none does.
-    fn grant_to_logins(&self, grant: &Grant, wanted: &[Meant], on: (u8, i32)) -> Result<()> {
+    fn grant_to_logins(&self, grant: &Grant, wanted: &[Meant]) -> Result<()> {
+        // Nobody waits, and nobody waits for him, who may not.
+        self.grantees_on_server(grant)?;
+        self.atomic(|| {
+            self.lock_logins()?;
+            for login in self.grantees_on_server(grant)?.1 {
+                self.lock_login(login.id)?;
+            }
+            // As they are when nobody else can change them.
+            let (on, found) = self.grantees_on_server(grant)?;
+            self.put_on_logins(grant, wanted, on, &found)
+        })
+    }
+
+    /// What a statement is on, by class and id, and the logins that it names.
+    fn grantees_on_server(&self, grant: &Grant) -> Result<((u8, i32), Vec<Arc<LoginDef>>)> {
+        let on = match self.granted_on(grant)? {
+            On::Part(class, id) => (class, id),
+            On::Server | On::Database(..) => (class::SERVER, 0),
+        };
         let rights = self.state.server_rights();
         let principals = grant.principals.iter();
         let found = principals.map(|p| self.grantee_on_server(&rights, &p.text, on));
-        let found = found.collect::<Result<Vec<_>>>()?;
+        Ok((on, found.collect::<Result<Vec<_>>>()?))
+    }
+
+    fn put_on_logins(
+        &self,
+        grant: &Grant,
+        wanted: &[Meant],
+        on: (u8, i32),
+        logins: &[Arc<LoginDef>],
+    ) -> Result<()> {
+        let rights = self.state.server_rights();
         let grants = |fresh: &mut LoginDef| {
             for one in wanted {
                 let entry = PermissionDef {
@@ -141,10 +169,8 @@ impl Execution<'_> {
             }
             Ok(())
         };
-        self.atomic(|| {
-            let mut found = found.iter();
-            found.try_for_each(|login| self.change_login(login, grants))
-        })
+        let mut logins = logins.iter();
+        logins.try_for_each(|login| self.change_login(login, grants))
     }
 
     /// Permissions with the columns that they are on.

@@ -295,7 +295,11 @@ impl SessionState {
             Identity::User { database, id, .. } => {
                 let entry = self.instance.database(database);
                 if id == DBO {
-                    return entry.map_or(String::new(), |e| e.def().owner.clone());
+                    let Some(def) = entry.map(|e| e.def()) else {
+                        return String::new();
+                    };
+                    let owner = self.logins().owner_of(&def);
+                    return owner.map_or_else(|| def.owner.clone(), |l| l.name.clone());
                 }
                 let catalog = self.catalog(database).ok();
                 let user = catalog.and_then(|c| c.principal(id).cloned());
@@ -365,7 +369,7 @@ fn rights_of_login(
     login: &LoginDef,
     server: Arc<ServerRights>,
 ) -> Option<Rights> {
-    if names_equal(&entry.def().owner, &login.name) {
+    if entry.def().is_owned_by(login) {
         return Some(Rights::dbo(server));
     }
     let guests = matches!(entry.id(), MASTER | TEMPDB | MSDB);

@@ -9,7 +9,7 @@
 use super::{DBO, Identity, Rights, Securable, ServerRights, SessionState, user_of_login};
 use crate::instance::DatabaseEntry;
 use daruma_base::DatabaseId;
-use daruma_catalog::{DatabaseCatalog, LoginDef, names_equal};
+use daruma_catalog::{DatabaseCatalog, LoginDef};
 use std::sync::Arc;
 
 impl SessionState {
@@ -33,7 +33,7 @@ impl SessionState {
             Some(rights.may(catalog, "AUTHENTICATE", Securable::Database))
         };
         let vouches = may_vouch_on_server(&owner)
-            || names_equal(&other.def().owner, &owner.name)
+            || other.def().is_owned_by(&owner)
             || has_authenticate() == Some(true);
         vouches.then_some(login)
     }
@@ -65,7 +65,7 @@ impl SessionState {
     }
 
     fn owner_of_database(&self, entry: &DatabaseEntry) -> Option<Arc<LoginDef>> {
-        self.logins().get(&entry.def().owner)
+        self.logins().owner_of(&entry.def())
     }
 
     /// Are these owners of objects one login, and do chains lead from the first one's database to the other's?

@@ -213,10 +213,14 @@ impl Job<'_, '_> {
         def.offline = false;
         self.options.restrict(&mut def);
         // Who owned it elsewhere, and what only an administrator gives, is not the backup's to say.
-        def.owner = match &self.entry {
-            Some(entry) => entry.def().owner.clone(),
-            None => self.ex.state.login_name(),
-        };
+        match &self.entry {
+            Some(entry) => {
+                let now = entry.def();
+                def.owner.clone_from(&now.owner);
+                def.owner_sid.clone_from(&now.owner_sid);
+            }
+            None => self.ex.own(&mut def),
+        }
         for given in ["TRUSTWORTHY", "DB_CHAINING"] {
             def.options.remove(given);
         }

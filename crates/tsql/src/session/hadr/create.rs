@@ -169,14 +169,18 @@ impl Execution<'_> {
         if !service.is_enabled() {
             return Err(not_enabled());
         }
-        // Its definition goes first: a crash leaves databases that are in no group, and not a group that cannot be started.
-        let is_gone = hadr
-            .groups
-            .remove_then(group.id, |now| service.drop_group(now))?;
-        if !is_gone {
-            return Err(group_missing("drop", name));
-        }
-        self.forget_permissions(class::AVAILABILITY_GROUP, group.id)
+        self.atomic(|| {
+            // Before all else, so that less is left to wait for when the group is gone.
+            self.lock_logins()?;
+            // Its definition goes first: a crash leaves databases that are in no group, and not a group that cannot be started.
+            let is_gone = hadr
+                .groups
+                .remove_then(group.id, |now| service.drop_group(now))?;
+            if !is_gone {
+                return Err(group_missing("drop", name));
+            }
+            self.forget_permissions(class::AVAILABILITY_GROUP, group.id)
+        })
     }
 
     /// Error 35251 unless this server is the primary of the group.

@@ -104,8 +104,12 @@ impl Execution<'_> {
             .ok_or_else(|| messages::error(15151, &[&"drop", &"endpoint", &name]))?;
         let service = instance.hadr.service();
         let end = || service.set_endpoint(None);
-        instance.hadr.endpoints.remove(found.id, end)?;
-        self.forget_permissions(class::ENDPOINT, found.id)
+        self.atomic(|| {
+            // First, so that nothing is left to wait for when the endpoint is gone.
+            self.lock_logins()?;
+            instance.hadr.endpoints.remove(found.id, end)?;
+            self.forget_permissions(class::ENDPOINT, found.id)
+        })
     }
 
     fn tell_endpoint(&self, endpoint: &EndpointDef) -> Result<()> {
