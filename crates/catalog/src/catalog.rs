@@ -205,7 +205,8 @@ impl Catalog {
         owner
             .lock_timeout_ms
             .store(ALONE_WAIT_MS, Ordering::Relaxed);
-        self.db.lock(&owner, resource.clone(), LockMode::Exclusive)?;
+        self.db
+            .lock(&owner, resource.clone(), LockMode::Exclusive)?;
         Ok(Held {
             db: &self.db,
             owner,

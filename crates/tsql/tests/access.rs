@@ -389,3 +389,200 @@ fn logins_are_part_of_the_transaction() {
     let server = server.crash();
     assert!(server.instance.logins.get("one").is_none());
 }
+
+fn create_login(name: &str) -> String {
+    format!("CREATE LOGIN {name} WITH PASSWORD = 'Kept-2026!', CHECK_POLICY = OFF; ")
+}
+
+fn owner_of(server: &Server, database: &str) -> String {
+    server.connect().scalar(&format!(
+        "SELECT ISNULL(SUSER_SNAME(owner_sid), CASE WHEN owner_sid IS NULL THEN 'nobody' END) FROM sys.databases WHERE name = '{database}'"
+    ))
+}
+
+/// Databases know their owner whatever it is called, and its old name is anybody's.
+#[test]
+fn a_renamed_login_keeps_its_databases() {
+    let server = Server::new();
+    let mut c = server.connect();
+    c.done(&create_login("ann"));
+    c.done("CREATE DATABASE owned; ALTER AUTHORIZATION ON DATABASE::owned TO ann");
+    c.done("ALTER LOGIN ann WITH NAME = eve");
+    c.done(&create_login("ann"));
+    let check = |server: &Server| {
+        assert_eq!(owner_of(server, "owned"), "eve");
+        let mut eve = server.connect_as("eve", "owned");
+        assert_eq!(eve.scalar("SELECT USER_NAME()"), "dbo");
+        assert_eq!(connect_as(server, "ann", "owned").err(), Some(4060));
+    };
+    check(&server);
+    let out = c.run("DROP LOGIN eve");
+    assert_eq!(common::errors(&out), [15174], "{out}");
+    // A name that is free until a transaction is rolled back, and one that a crash ends.
+    c.done("BEGIN TRANSACTION; DROP LOGIN ann; ALTER LOGIN eve WITH NAME = ann");
+    assert_eq!(
+        c.scalar("SELECT SUSER_SNAME(owner_sid) FROM sys.databases WHERE name = 'owned'"),
+        "ann"
+    );
+    c.done("ROLLBACK");
+    check(&server);
+    c.done("BEGIN TRANSACTION; DROP LOGIN ann; ALTER LOGIN eve WITH NAME = ann");
+    let server = server.crash();
+    check(&server);
+    server.connect().done("DROP LOGIN ann");
+}
+
+/// Definitions of earlier builds have names of owners alone; the start of the server looks for the login.
+#[test]
+fn owners_that_are_known_by_name_get_their_sid() {
+    let server = Server::new();
+    let mut c = server.connect();
+    c.done(&create_login("ann"));
+    c.done("CREATE DATABASE owned; ALTER AUTHORIZATION ON DATABASE::owned TO ann; CREATE DATABASE lost");
+    let catalog = server.instance.master_catalog().expect("master");
+    for mut def in catalog.databases().expect("definitions") {
+        assert!(def.owner_sid.take().is_some(), "{def:?}");
+        if def.name == "lost" {
+            def.owner = "nobody".to_string();
+        }
+        catalog.put_database(&def).expect("stored");
+    }
+    drop(catalog);
+    let server = server.crash();
+    server.connect().done("ALTER LOGIN ann WITH NAME = eve");
+    let server = server.crash();
+    assert_eq!(owner_of(&server, "owned"), "eve");
+    assert_eq!(owner_of(&server, "master"), "sa");
+    assert_eq!(owner_of(&server, "lost"), "nobody");
+}
+
+/// The owner of a database is stored at once, so it is a login that a rollback does not take away.
+#[test]
+fn a_login_that_is_not_committed_owns_no_database() {
+    let server = Server::new();
+    let mut c = server.connect();
+    c.done("CREATE DATABASE owned");
+    c.done(&format!("BEGIN TRANSACTION; {}", create_login("ann")));
+    let out = c.run("ALTER AUTHORIZATION ON DATABASE::owned TO ann");
+    assert_eq!(common::errors(&out), [15151], "{out}");
+    c.done("COMMIT; ALTER AUTHORIZATION ON DATABASE::owned TO ann");
+    assert_eq!(owner_of(&server, "owned"), "ann");
+    // Nor does one that is about to be dropped.
+    c.done(&create_login("ben"));
+    c.done("BEGIN TRANSACTION; DROP LOGIN ben");
+    let mut other = server.connect();
+    for text in [
+        "ALTER AUTHORIZATION ON DATABASE::owned TO ben",
+        "CREATE DATABASE other",
+    ] {
+        let out = other.run(&format!("SET LOCK_TIMEOUT 0; {text}"));
+        assert_eq!(common::errors(&out), [1222], "{out}");
+    }
+    c.done("COMMIT");
+    other.done("CREATE DATABASE other");
+}
+
+/// Whoever may change nothing but a password of its own keeps nobody from changing others, and whoever may nothing keeps nobody from anything.
+#[test]
+fn those_who_may_not_change_logins_keep_nobody_from_it() {
+    let server = prepared();
+    let mut admin = server.connect();
+    admin.done("SET LOCK_TIMEOUT 0");
+    let mut ann = server.connect_as("ann", "master");
+    ann.done("BEGIN TRANSACTION; ALTER LOGIN ann WITH PASSWORD = 'New-Word-1' OLD_PASSWORD = 'Daruma-2026'");
+    for (text, error) in [
+        ("DROP LOGIN ben", 15151),
+        ("ALTER LOGIN ben DISABLE", 15151),
+        ("CREATE LOGIN cid WITH PASSWORD = 'Daruma-2026'", 15247),
+        ("ALTER SERVER ROLE sysadmin ADD MEMBER ann", 15151),
+        ("GRANT ALTER ANY LOGIN TO ben", 4613),
+        ("ALTER AUTHORIZATION ON DATABASE::d TO ann", 15151),
+    ] {
+        let out = ann.run(text);
+        assert_eq!(common::errors(&out), [error], "{text}: {out}");
+    }
+    assert_eq!(ann.scalar("SELECT @@TRANCOUNT"), "1");
+    admin.done(
+        "CREATE LOGIN cid WITH PASSWORD = 'Daruma-2026'; GRANT VIEW SERVER STATE TO cid; ALTER LOGIN ben WITH DEFAULT_LANGUAGE = German; \
+         ALTER SERVER ROLE dbcreator ADD MEMBER cid; DROP LOGIN cid; CREATE DATABASE more",
+    );
+    let logins = &server.instance.logins;
+    let now = server.instance.now_utc();
+    let changed = logins.authenticate("ben", "Daruma-2026", Some("New-Word-2"), now);
+    assert!(changed.is_ok(), "{:?}", changed.err());
+    let out = admin.run("ALTER LOGIN ann DISABLE");
+    assert_eq!(common::errors(&out), [1222], "{out}");
+    ann.done("COMMIT");
+    admin.done("ALTER LOGIN ann DISABLE");
+    let login = logins.get("ann").expect("ann");
+    assert!(login.disabled && logins.verify(&login, "New-Word-1"));
+}
+
+/// What a statement was allowed to do when it began to wait counts for nothing when it goes on.
+#[test]
+fn rights_are_those_of_the_moment_of_the_change() {
+    let server = Server::new();
+    let mut admin = server.connect();
+    for name in ["clerk", "ben", "cid"] {
+        admin.done(&create_login(name));
+    }
+    let may = "GRANT ALTER ANY LOGIN TO clerk; ALTER SERVER ROLE serveradmin ADD MEMBER clerk";
+    let may_not =
+        "REVOKE ALTER ANY LOGIN FROM clerk; ALTER SERVER ROLE serveradmin DROP MEMBER clerk";
+    for (text, error) in [
+        ("DROP LOGIN ben", 15151),
+        ("ALTER LOGIN ben DISABLE", 15151),
+        ("CREATE LOGIN dan WITH PASSWORD = 'Daruma-2026'", 15247),
+        ("ALTER SERVER ROLE serveradmin ADD MEMBER ben", 15151),
+        ("GRANT ALTER ON LOGIN::ben TO cid", 4613),
+    ] {
+        admin.done(may);
+        admin.done(&format!("BEGIN TRANSACTION; {may_not}"));
+        let mut clerk = server.connect_as("clerk", "master");
+        let mut watcher = server.connect();
+        let waits = format!(
+            "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE session_id = {} AND wait_type LIKE 'LCK%'",
+            clerk.session.spid()
+        );
+        std::thread::scope(|threads| {
+            let change = threads.spawn(move || clerk.run(text));
+            while watcher.scalar(&waits) != "1" {
+                assert!(!change.is_finished(), "{text} did not wait");
+                std::thread::yield_now();
+            }
+            admin.done("COMMIT");
+            let out = change.join().expect("no panic");
+            assert_eq!(common::errors(&out), [error], "{text}: {out}");
+        });
+    }
+    let logins = &server.instance.logins;
+    let ben = logins.get("ben").expect("ben");
+    assert!(!ben.disabled && ben.roles.is_empty() && logins.get("dan").is_none());
+}
+
+/// Failures are counted for a login until it is gone, and not until somebody thought of dropping it.
+#[test]
+fn a_drop_that_is_taken_back_unlocks_nobody() {
+    let server = prepared();
+    let logins = &server.instance.logins;
+    let now = server.instance.now_utc();
+    for _ in 0..10 {
+        let _ = logins.authenticate("ann", "guess", None, now);
+    }
+    let mut c = server.connect();
+    c.done("BEGIN TRANSACTION; DROP LOGIN ann; ROLLBACK");
+    let refused = logins.authenticate("ann", "Daruma-2026", None, now).err();
+    assert_eq!(refused, Some(LoginRefusal::LockedOut));
+}
+
+/// A change outside of any session gives its lock back, whatever ends it.
+#[test]
+fn a_panic_leaves_no_lock_on_logins() {
+    let server = Server::new();
+    let logins = &server.instance.logins;
+    let make = || logins.create(|_| panic!("on purpose"));
+    let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(make));
+    assert!(made.is_err());
+    let mut c = server.connect();
+    c.done(&format!("SET LOCK_TIMEOUT 0; {}", create_login("ann")));
+}

@@ -810,19 +810,22 @@ const SERVER: &[Case] = &[
         &[15247],
         "USE master; GRANT CREATE ENDPOINT TO {u}",
     )
-    .then(&[15151]),
+    .then(&[15151])
+    .undo("SELECT 1 AS one"),
     case(
         "ALTER ENDPOINT x STATE = STOPPED",
         &[15151],
         "USE master; GRANT ALTER ANY ENDPOINT TO {u}",
     )
-    .then(&[15151]),
+    .then(&[15151])
+    .undo("SELECT 1 AS one"),
     case(
         "DROP ENDPOINT x",
         &[15151],
         "USE master; GRANT ALTER ANY ENDPOINT TO {u}",
     )
-    .then(&[15151]),
+    .then(&[15151])
+    .undo("SELECT 1 AS one"),
     case(
         "CREATE EVENT SESSION x ON SERVER ADD EVENT sqlserver.error_reported",
         &[15247],

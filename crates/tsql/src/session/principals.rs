@@ -367,8 +367,7 @@ impl Execution<'_> {
             if !may() {
                 return Err(refused());
             }
-            let login =
-                login.ok_or_else(|| messages::error(15151, &[&verb, &"login", member]))?;
+            let login = login.ok_or_else(|| messages::error(15151, &[&verb, &"login", member]))?;
             if login.id == SA && !is_member {
                 return Err(messages::error(15405, &[&login.name]));
             }
