@@ -170,16 +170,16 @@ impl Execution<'_> {
             return Err(not_enabled());
         }
         self.atomic(|| {
-            // Before all else, so that less is left to wait for when the group is gone.
-            self.lock_logins()?;
+            // First, so that nothing is left to wait for when the group is gone, which no rollback brings back.
+            self.forget_permissions(class::AVAILABILITY_GROUP, group.id)?;
             // Its definition goes first: a crash leaves databases that are in no group, and not a group that cannot be started.
             let is_gone = hadr
                 .groups
                 .remove_then(group.id, |now| service.drop_group(now))?;
-            if !is_gone {
-                return Err(group_missing("drop", name));
+            match is_gone {
+                true => Ok(()),
+                false => Err(group_missing("drop", name)),
             }
-            self.forget_permissions(class::AVAILABILITY_GROUP, group.id)
         })
     }
 

@@ -105,10 +105,9 @@ impl Execution<'_> {
         let service = instance.hadr.service();
         let end = || service.set_endpoint(None);
         self.atomic(|| {
-            // First, so that nothing is left to wait for when the endpoint is gone.
-            self.lock_logins()?;
-            instance.hadr.endpoints.remove(found.id, end)?;
-            self.forget_permissions(class::ENDPOINT, found.id)
+            // First, so that nothing is left to wait for when the endpoint is gone, which no rollback brings back.
+            self.forget_permissions(class::ENDPOINT, found.id)?;
+            instance.hadr.endpoints.remove(found.id, end)
         })
     }
 
