@@ -383,6 +383,20 @@ pub enum CompareOp {
     NotGreater,
 }
 
+impl CompareOp {
+    /// The usual way to write it: `!<` is `>=`.
+    pub fn text(self) -> &'static str {
+        match self {
+            CompareOp::Equal => "=",
+            CompareOp::NotEqual => "<>",
+            CompareOp::Less => "<",
+            CompareOp::LessOrEqual | CompareOp::NotGreater => "<=",
+            CompareOp::Greater => ">",
+            CompareOp::GreaterOrEqual | CompareOp::NotLess => ">=",
+        }
+    }
+}
+
 /// `SOME` is a synonym of `ANY`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantifier {

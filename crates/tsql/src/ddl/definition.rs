@@ -4,8 +4,8 @@
 //! lower case, no blanks around operators, and parentheses around the whole.
 
 use daruma_syntax::ast::{
-    BinaryOp, CompareOp, Condition, Expr, FunctionCall, Ident, Literal, Niladic, NullTreatment,
-    TypeArg, TypeName, UnaryOp,
+    BinaryOp, Condition, Expr, FunctionCall, Ident, Literal, Niladic, NullTreatment, TypeArg,
+    TypeName, UnaryOp,
 };
 
 /// `(expr)`.
@@ -232,7 +232,7 @@ fn condition_text(condition: &Condition) -> String {
         Condition::Or(list) => joined(list, " OR ", |_| false),
         Condition::Not(inner) => format!("NOT ({})", condition_text(inner)),
         Condition::Compare { op, left, right } => {
-            format!("{}{}{}", expr_text(left), comparison(*op), expr_text(right))
+            format!("{}{}{}", expr_text(left), op.text(), expr_text(right))
         }
         Condition::IsNull { expr, negated } => {
             format!("{} IS {}NULL", expr_text(expr), not(*negated))
@@ -293,17 +293,6 @@ fn joined(list: &[Condition], word: &str, needs_parens: impl Fn(&Condition) -> b
         false => condition_text(c),
     };
     list.iter().map(text).collect::<Vec<_>>().join(word)
-}
-
-fn comparison(op: CompareOp) -> &'static str {
-    match op {
-        CompareOp::Equal => "=",
-        CompareOp::NotEqual => "<>",
-        CompareOp::Less => "<",
-        CompareOp::LessOrEqual | CompareOp::NotGreater => "<=",
-        CompareOp::Greater => ">",
-        CompareOp::GreaterOrEqual | CompareOp::NotLess => ">=",
-    }
 }
 
 fn not(negated: bool) -> &'static str {

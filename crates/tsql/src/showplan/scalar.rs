@@ -4,7 +4,7 @@
 //! `Intrinsic`, a function of its operands.
 
 use super::operators::Drawer;
-use super::words::{column_at, compare_text, constant, function_name};
+use super::words::{column_at, constant, function_name};
 use crate::access::IndexAccess;
 use crate::binder::tree::ColId;
 use crate::binder::with_stack;
@@ -345,7 +345,7 @@ impl Drawer<'_, '_> {
             Cond::InSet { expr, .. } => self.intrinsic("IN", |d| d.parts([expr], columns, next)),
             Cond::Exists(_) => self.intrinsic("EXISTS", |_| {}),
             Cond::Any { call, op, expr, .. } => {
-                self.intrinsic(&format!("{} ANY", compare_text(*op)), |d| {
+                self.intrinsic(&format!("{} ANY", op.text()), |d| {
                     d.parts([expr], columns, next);
                     d.part(|d| d.subquery(call));
                 });

@@ -8,7 +8,6 @@ use crate::binder::ColumnInfo;
 use crate::binder::tree::ColId;
 use crate::executor::expr::{Cond, Expr};
 use crate::executor::plan::*;
-use daruma_syntax::ast::CompareOp;
 use daruma_value::types::BinaryOp;
 use daruma_value::{DataType, Value};
 
@@ -60,7 +59,7 @@ impl Words<'_> {
         format!(
             "{}{}{}",
             self.column(scan, column_at(scan, index, leaf.position)),
-            compare_text(leaf.op),
+            leaf.op.text(),
             self.expr(&leaf.value, &[])
         )
     }
@@ -248,7 +247,7 @@ impl Words<'_> {
                 format!(
                     "{}{}{}",
                     self.expr_named(left, names),
-                    compare_text(*op),
+                    op.text(),
                     self.expr_named(right, names)
                 )
             }
@@ -294,7 +293,7 @@ impl Words<'_> {
             Cond::Any { expr, op, .. } => format!(
                 "{}{}ANY [Subquery]",
                 self.expr_named(expr, names),
-                compare_text(*op)
+                op.text()
             ),
         }
     }
@@ -311,17 +310,6 @@ pub(super) fn function_name(call: &AggregateCall) -> String {
         format!("{name} DISTINCT")
     } else {
         name
-    }
-}
-
-pub(super) fn compare_text(op: CompareOp) -> &'static str {
-    match op {
-        CompareOp::Equal => "=",
-        CompareOp::NotEqual => "<>",
-        CompareOp::Less => "<",
-        CompareOp::LessOrEqual | CompareOp::NotGreater => "<=",
-        CompareOp::Greater => ">",
-        CompareOp::GreaterOrEqual | CompareOp::NotLess => ">=",
     }
 }
 
