@@ -184,7 +184,7 @@ impl Catalog {
 
     /// Makes the change that `decide` makes of the definitions as they are, in a transaction of its own, which is durable and
     /// published on return. It waits for whoever has `resource`, as those do who change what it stands for in a transaction: the error
-    /// of a lock timeout after [`ALONE_WAIT_MS`].
+    /// of a lock timeout after `ALONE_WAIT_MS`.
     pub fn change_alone<E: From<CatalogError>>(
         &self,
         resource: &LockResource,

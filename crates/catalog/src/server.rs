@@ -19,7 +19,8 @@ pub struct DatabaseDef {
     pub compatibility_level: u32,
     /// What the owner was called when it became the owner; `owner_sid` says who that is.
     pub owner: String,
-    /// SID of the owner's login, which keeps it under another name; `None` in definitions of earlier builds, until the server starts.
+    /// SID of the owner's login, which keeps it under another name; `None` in definitions of earlier builds, until the server starts,
+    /// and empty where their owner was no login any more.
     #[serde(default)]
     pub owner_sid: Option<Vec<u8>>,
     /// Filegroup of the persistent version store: 1 = PRIMARY.
@@ -105,13 +106,9 @@ impl DatabaseDef {
         self.owner_sid = Some(login.sid.clone());
     }
 
-    /// Is this login the owner? A name alone counts only where no SID is known: a login that was dropped or renamed leaves its name to
-    /// anybody.
+    /// Is this login the owner? Its name says nothing: a login that was dropped or renamed leaves that to anybody.
     pub fn is_owned_by(&self, login: &LoginDef) -> bool {
-        match &self.owner_sid {
-            Some(sid) => *sid == login.sid,
-            None => crate::names_equal(&self.owner, &login.name),
-        }
+        self.owner_sid.as_ref() == Some(&login.sid)
     }
 
     /// Specifications with which the storage engine opens all files.

@@ -333,9 +333,7 @@ fn backup_and_restore_ask_for_rights_on_the_database_they_name() {
 fn logins_are_part_of_the_transaction() {
     let server = Server::new();
     let mut c = server.connect();
-    let create = |name: &str| {
-        format!("CREATE LOGIN {name} WITH PASSWORD = 'Kept-2026!', CHECK_POLICY = OFF; ")
-    };
+    let create = create_login;
     c.done(&create("kept"));
     c.done("CREATE DATABASE owned; ALTER AUTHORIZATION ON DATABASE::owned TO kept");
     c.done(&format!(
@@ -382,12 +380,19 @@ fn logins_are_part_of_the_transaction() {
         "BEGIN TRANSACTION; {} DROP LOGIN one",
         create("lost")
     ));
-    let server = server.crash();
+    let server = fall(server, [c, other]);
     let logins = &server.instance.logins;
     assert!(logins.get("one").is_some() && logins.get("lost").is_none());
     server.connect().done("DROP LOGIN one");
     let server = server.crash();
     assert!(server.instance.logins.get("one").is_none());
+}
+
+/// Power failure while these are connected. Nothing of theirs reaches the disk any more.
+fn fall<const N: usize>(server: Server, clients: [Client; N]) -> Server {
+    server.disk.stop();
+    drop(clients);
+    server.crash()
 }
 
 fn create_login(name: &str) -> String {
@@ -427,7 +432,7 @@ fn a_renamed_login_keeps_its_databases() {
     c.done("ROLLBACK");
     check(&server);
     c.done("BEGIN TRANSACTION; DROP LOGIN ann; ALTER LOGIN eve WITH NAME = ann");
-    let server = server.crash();
+    let server = fall(server, [c]);
     check(&server);
     server.connect().done("DROP LOGIN ann");
 }
@@ -443,17 +448,27 @@ fn owners_that_are_known_by_name_get_their_sid() {
     for mut def in catalog.databases().expect("definitions") {
         assert!(def.owner_sid.take().is_some(), "{def:?}");
         if def.name == "lost" {
-            def.owner = "nobody".to_string();
+            def.owner = "ghost".to_string();
         }
         catalog.put_database(&def).expect("stored");
     }
     drop(catalog);
-    let server = server.crash();
+    let server = fall(server, [c]);
     server.connect().done("ALTER LOGIN ann WITH NAME = eve");
     let server = server.crash();
     assert_eq!(owner_of(&server, "owned"), "eve");
     assert_eq!(owner_of(&server, "master"), "sa");
     assert_eq!(owner_of(&server, "lost"), "nobody");
+    // Not even whoever gets that name.
+    server.connect().done(&create_login("ghost"));
+    let server = server.crash();
+    assert_eq!(owner_of(&server, "lost"), "nobody");
+    assert_eq!(connect_as(&server, "ghost", "lost").err(), Some(4060));
+    let mut c = server.connect();
+    c.done("ALTER AUTHORIZATION ON DATABASE::lost TO ghost");
+    assert_eq!(owner_of(&server, "lost"), "ghost");
+    let mut ghost = server.connect_as("ghost", "lost");
+    assert_eq!(ghost.scalar("SELECT USER_NAME()"), "dbo");
 }
 
 /// The owner of a database is stored at once, so it is a login that a rollback does not take away.
@@ -518,6 +533,70 @@ fn those_who_may_not_change_logins_keep_nobody_from_it() {
     assert!(login.disabled && logins.verify(&login, "New-Word-1"));
 }
 
+/// Runs `text` until it waits for a lock, then `end`, which lets it go on; gives what it told.
+fn run_until<T>(
+    server: &Server,
+    mut client: Client,
+    text: &str,
+    end: impl FnOnce() -> T,
+) -> (Client, String) {
+    let waits = format!(
+        "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE session_id = {} AND wait_type LIKE 'LCK%'",
+        client.session.spid()
+    );
+    let mut watcher = server.connect();
+    std::thread::scope(|threads| {
+        let waiting = threads.spawn(move || {
+            let out = client.run(text);
+            (client, out)
+        });
+        while watcher.scalar(&waits) != "1" {
+            assert!(!waiting.is_finished(), "{text} did not wait");
+            std::thread::yield_now();
+        }
+        end();
+        waiting.join().expect("no panic")
+    })
+}
+
+/// Whoever waited for somebody who changed logins goes on with what has become of them.
+#[test]
+fn those_who_change_the_same_logins_take_turns() {
+    let server = prepared();
+    let mut c = server.connect();
+    let mut other = server.connect();
+    for (end, errors) in [("COMMIT", vec![15025]), ("ROLLBACK", vec![])] {
+        let name = format!("after_{end}");
+        c.done(&format!("BEGIN TRANSACTION; {}", create_login(&name)));
+        let (back, out) = run_until(&server, other, &create_login(&name), || c.done(end));
+        assert_eq!(common::errors(&out), errors, "{out}");
+        assert!(server.instance.logins.get(&name).is_some());
+        other = back;
+    }
+    // Another password than the one that it had before the wait.
+    let mut ann = server.connect_as("ann", "master");
+    ann.done("BEGIN TRANSACTION; ALTER LOGIN ann WITH PASSWORD = 'New-Word-1' OLD_PASSWORD = 'Daruma-2026'");
+    let disable = "ALTER LOGIN ann DISABLE";
+    let (mut other, out) = run_until(&server, other, disable, || ann.done("COMMIT"));
+    assert_eq!(out, "");
+    let login = server.instance.logins.get("ann").expect("ann");
+    assert!(login.disabled && server.instance.logins.verify(&login, "New-Word-1"));
+    // Locks of logins and of rows are of one kind to whoever looks for deadlocks.
+    c.done("CREATE TABLE d.dbo.one (i int); INSERT d.dbo.one VALUES (1)");
+    c.done("SET DEADLOCK_PRIORITY LOW; BEGIN TRANSACTION; UPDATE d.dbo.one SET i = 2");
+    other.done("BEGIN TRANSACTION; EXEC sp_addsrvrolemember 'ben', 'dbcreator'");
+    let mut told = String::new();
+    let update = "UPDATE d.dbo.one SET i = 3";
+    let (mut other, out) = run_until(&server, other, update, || {
+        told = c.run("ALTER LOGIN ben DISABLE");
+    });
+    assert_eq!(common::errors(&told), [1205], "{told}");
+    assert_eq!(out, "(1 row affected)\n");
+    other.done("ROLLBACK");
+    let ben = server.instance.logins.get("ben").expect("ben");
+    assert!(!ben.disabled && ben.roles.is_empty());
+}
+
 /// What a statement was allowed to do when it began to wait counts for nothing when it goes on.
 #[test]
 fn rights_are_those_of_the_moment_of_the_change() {
@@ -526,34 +605,21 @@ fn rights_are_those_of_the_moment_of_the_change() {
     for name in ["clerk", "ben", "cid"] {
         admin.done(&create_login(name));
     }
-    let may = "GRANT ALTER ANY LOGIN TO clerk; ALTER SERVER ROLE serveradmin ADD MEMBER clerk";
-    let may_not =
-        "REVOKE ALTER ANY LOGIN FROM clerk; ALTER SERVER ROLE serveradmin DROP MEMBER clerk";
+    let may = "GRANT ALTER ANY LOGIN TO clerk; GRANT CREATE ANY DATABASE TO clerk; ALTER SERVER ROLE serveradmin ADD MEMBER clerk";
+    let may_not = "REVOKE ALTER ANY LOGIN FROM clerk; REVOKE CREATE ANY DATABASE FROM clerk; ALTER SERVER ROLE serveradmin DROP MEMBER clerk";
     for (text, error) in [
         ("DROP LOGIN ben", 15151),
         ("ALTER LOGIN ben DISABLE", 15151),
         ("CREATE LOGIN dan WITH PASSWORD = 'Daruma-2026'", 15247),
         ("ALTER SERVER ROLE serveradmin ADD MEMBER ben", 15151),
         ("GRANT ALTER ON LOGIN::ben TO cid", 4613),
+        ("CREATE DATABASE more", 262),
     ] {
         admin.done(may);
         admin.done(&format!("BEGIN TRANSACTION; {may_not}"));
-        let mut clerk = server.connect_as("clerk", "master");
-        let mut watcher = server.connect();
-        let waits = format!(
-            "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE session_id = {} AND wait_type LIKE 'LCK%'",
-            clerk.session.spid()
-        );
-        std::thread::scope(|threads| {
-            let change = threads.spawn(move || clerk.run(text));
-            while watcher.scalar(&waits) != "1" {
-                assert!(!change.is_finished(), "{text} did not wait");
-                std::thread::yield_now();
-            }
-            admin.done("COMMIT");
-            let out = change.join().expect("no panic");
-            assert_eq!(common::errors(&out), [error], "{text}: {out}");
-        });
+        let clerk = server.connect_as("clerk", "master");
+        let (_, out) = run_until(&server, clerk, text, || admin.done("COMMIT"));
+        assert_eq!(common::errors(&out), [error], "{text}: {out}");
     }
     let logins = &server.instance.logins;
     let ben = logins.get("ben").expect("ben");

@@ -38,6 +38,7 @@ pub(crate) fn create(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Res
     ex.atomic(|| {
         // Before `database_ddl`: whoever changes logins may keep others waiting for long.
         ex.lock_logins()?;
+        ex.may_create_database(statement)?;
         create_with(ex, statement)
     })
 }

@@ -72,8 +72,13 @@ impl Instance {
 
     /// Logins or their rights changed, and that is committed: the service learns who may connect from now on.
     pub(super) fn tell_peers(&self) {
-        let endpoint = self.hadr.endpoints.find(|_| true);
-        if let Some(Err(error)) = endpoint.map(|endpoint| self.tell_endpoint(&endpoint)) {
+        let endpoints = &self.hadr.endpoints;
+        // While nobody changes or drops it: the service is told last what is so.
+        let told = endpoints.unchanged(|| match endpoints.find(|_| true) {
+            Some(endpoint) => self.tell_endpoint(&endpoint),
+            None => Ok(()),
+        });
+        if let Err(error) = told {
             let text = format!(
                 "The endpoint does not know which logins may connect to it now: {}",
                 error.message

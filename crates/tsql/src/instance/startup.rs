@@ -170,11 +170,12 @@ impl Starter<'_> {
         let mut defs = Vec::new();
         let logins = catalog.current();
         for mut def in catalog.databases()? {
-            // Earlier builds stored the name alone.
-            if def.owner_sid.is_none()
-                && let Some(owner) = logins.login_named(&def.owner)
-            {
-                def.set_owner(owner);
+            // Earlier builds stored the name alone. One that nobody has is not kept for whoever gets it.
+            if def.owner_sid.is_none() {
+                match logins.login_named(&def.owner) {
+                    Some(owner) => def.set_owner(owner),
+                    None => def.owner_sid = Some(Vec::new()),
+                }
                 catalog.put_database(&def)?;
             }
             let def = loaded_form(def, self.data_dir);

@@ -269,12 +269,23 @@ impl Execution<'_> {
             fresh.modified_utc = now;
             Ok(())
         };
+        let is_verified = matches!(
+            change,
+            AlterLogin::With {
+                old_password: Some(_),
+                ..
+            }
+        );
         self.atomic(|| {
             // Whoever may do nothing else keeps nobody from other logins.
             if !own_password {
                 self.lock_logins()?;
             }
-            self.change_login(&login, apply)
+            self.lock_login(login.id)?;
+            // A password that was looked at is still the one; to others it does not matter who changed it while they waited.
+            let found = self.state.logins().by_id(login.id);
+            let found = found.filter(|l| !is_verified && l.sid == login.sid);
+            self.change_login(&found.unwrap_or_else(|| login.clone()), apply)
         })?;
         if matches!(change, AlterLogin::With { unlock: true, .. }) {
             logins.unlock(login.id);
