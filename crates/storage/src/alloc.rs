@@ -82,6 +82,15 @@ impl Allocation<'_> {
     }
 }
 
+/// Which pages of a file may be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Those that its largest size allows.
+    WithinLimits,
+    /// Also those behind, where it has grown past that.
+    PastLimits,
+}
+
 /// Where to look first, per file.
 #[derive(Default)]
 pub struct Allocator {
@@ -89,23 +98,36 @@ pub struct Allocator {
 }
 
 impl Allocator {
-    /// Chooses `count` free pages of one allocation page of the filegroup, growing a file when all are full.
+    /// Chooses `count` free pages of one allocation page of the filegroup, growing a file when all are full. Pages behind the limits
+    /// are the last that are looked at.
     pub fn choose<'a>(
         &self,
         pool: &'a Pool,
         store: &Store,
         filegroup: u16,
         count: usize,
+        reach: Reach,
     ) -> Result<Allocation<'a>> {
         loop {
             let files = store.files.of_filegroup(filegroup);
             for file in &files {
-                if let Some(found) = self.choose_in(pool, store, *file, count)? {
+                let found = self.choose_in(pool, store, *file, count, Reach::WithinLimits)?;
+                if let Some(found) = found {
                     return Ok(found);
                 }
             }
             let (file, size) = self.smallest(store, &files, filegroup)?;
-            store.grow(file, size)?;
+            match store.grow(file, size) {
+                Err(full @ StorageError::FilegroupFull { .. }) if reach == Reach::PastLimits => {
+                    for file in &files {
+                        if let Some(found) = self.choose_in(pool, store, *file, count, reach)? {
+                            return Ok(found);
+                        }
+                    }
+                    return Err(full);
+                }
+                grown => grown?,
+            }
         }
     }
 
@@ -125,8 +147,12 @@ impl Allocator {
         store: &Store,
         file: u16,
         count: usize,
+        reach: Reach,
     ) -> Result<Option<Allocation<'a>>> {
-        let size = store.files.size_pages(file) as u32;
+        let size = match reach {
+            Reach::WithinLimits => store.files.size_pages_within_limits(file),
+            Reach::PastLimits => store.files.size_pages(file),
+        } as u32;
         let hint = self.hints.lock().get(&file).copied().unwrap_or(0);
         let intervals = size.div_ceil(INTERVAL_PAGES);
         for step in 0..intervals {
@@ -141,7 +167,7 @@ impl Allocator {
         if hint == 0 {
             Ok(None)
         } else {
-            self.choose_in(pool, store, file, count)
+            self.choose_in(pool, store, file, count, reach)
         }
     }
 

@@ -46,7 +46,7 @@ pub fn put(db: &Database, txn: &Txn, filegroup: u16, bytes: &[u8]) -> Result<Blo
 /// The first index page, owned by the transaction.
 fn create_first(db: &Database, txn: &Txn, filegroup: u16) -> Result<PageId> {
     let mut state = txn.start_write()?;
-    let mut space = db.choose_in_filegroup(filegroup, 1)?;
+    let mut space = db.choose_within_limits(filegroup, 1)?;
     let id = space.pages[0];
     let mut page = db.pool().write_new(db.store(), id)?;
     let mut content = Page::zeroed();
@@ -78,7 +78,7 @@ fn system_record() -> Vec<u8> {
 fn chain_index(db: &Database, filegroup: u16, index: PageId) -> Result<PageId> {
     reached!("blob.index.chained");
     let mut last = db.pool().write(db.store(), index)?;
-    let mut space = db.choose_in_filegroup(filegroup, 1)?;
+    let mut space = db.choose_within_limits(filegroup, 1)?;
     let id = space.pages[0];
     let mut page = db.pool().write_new(db.store(), id)?;
     let mut content = Page::zeroed();
@@ -100,7 +100,7 @@ fn chain_index(db: &Database, filegroup: u16, index: PageId) -> Result<PageId> {
 fn append_data(db: &Database, filegroup: u16, index: PageId, chunk: &[u8]) -> Result<usize> {
     let mut last = db.pool().write(db.store(), index)?;
     let count = chunk.len().div_ceil(DATA_BYTES);
-    let mut space = db.choose_in_filegroup(filegroup, count)?;
+    let mut space = db.choose_within_limits(filegroup, count)?;
     let mut new_index = last.clone();
     space.pages.iter().for_each(|id| list(&mut new_index, *id));
     let mut body = system_record();

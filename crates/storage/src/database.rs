@@ -15,7 +15,7 @@ mod tests;
 
 pub use files::FileContent;
 
-use crate::alloc::{Allocation, Allocator};
+use crate::alloc::{Allocation, Allocator, Reach};
 use crate::api::*;
 use crate::buffer::{PageWrite, Pool, Store};
 use crate::datafile::CATALOG_ROOT;
@@ -231,7 +231,7 @@ impl Database {
     }
 
     pub(crate) fn choose_pages(&self, near_file: u16, count: usize) -> Result<Allocation<'_>> {
-        self.choose_in_filegroup(self.store.files.filegroup_of(near_file), count)
+        self.choose_within_limits(self.store.files.filegroup_of(near_file), count)
     }
 
     /// As `choose_pages`. A rollback needs a page only where an earlier build let others take what it made free (`tree`, room). It must
@@ -242,11 +242,28 @@ impl Database {
         near_file: u16,
         count: usize,
     ) -> Result<Allocation<'_>> {
+        match kind {
+            AppendKind::Completion => {
+                self.choose_past_limits(self.store.files.filegroup_of(near_file), count)
+            }
+            _ => self.choose_pages(near_file, count),
+        }
+    }
+
+    pub(crate) fn choose_within_limits(
+        &self,
+        filegroup: u16,
+        count: usize,
+    ) -> Result<Allocation<'_>> {
+        self.choose_in_filegroup(filegroup, count, Reach::WithinLimits)
+    }
+
+    /// A file grows past its limits where there is no page within, as far as the disk has room. Others do not take what is behind
+    /// them, so what is given back there is there for the next one.
+    fn choose_past_limits(&self, filegroup: u16, count: usize) -> Result<Allocation<'_>> {
         loop {
-            match self.choose_pages(near_file, count) {
-                Err(StorageError::FilegroupFull { filegroup, .. })
-                    if kind == AppendKind::Completion =>
-                {
+            match self.choose_in_filegroup(filegroup, count, Reach::PastLimits) {
+                Err(StorageError::FilegroupFull { .. }) => {
                     self.store.grow_past_limits(filegroup)?;
                 }
                 chosen => return chosen,
@@ -258,9 +275,10 @@ impl Database {
         &self,
         filegroup: u16,
         count: usize,
+        reach: Reach,
     ) -> Result<Allocation<'_>> {
         self.allocator
-            .choose(self.pool(), &self.store, filegroup, count)
+            .choose(self.pool(), &self.store, filegroup, count, reach)
     }
 
     /// Does it follow the log of another node?
@@ -576,8 +594,22 @@ impl Database {
 
     /// Allocates an empty tree in `filegroup` (1 = PRIMARY). Undone with the transaction.
     pub fn create_tree(&self, txn: &Txn, filegroup: u16) -> Result<TreeId> {
+        self.create_tree_on(txn, || self.choose_within_limits(filegroup, 1))
+    }
+
+    /// The same for a tree in the place of one that the transaction has dropped, whose pages are not free before it has ended: where
+    /// there is no other page, a file of the filegroup grows past its limits.
+    pub fn create_tree_instead(&self, txn: &Txn, filegroup: u16) -> Result<TreeId> {
+        self.create_tree_on(txn, || self.choose_past_limits(filegroup, 1))
+    }
+
+    fn create_tree_on<'a>(
+        &'a self,
+        txn: &Txn,
+        choose: impl FnOnce() -> Result<Allocation<'a>>,
+    ) -> Result<TreeId> {
         let mut state = txn.start_write()?;
-        let mut space = self.choose_in_filegroup(filegroup, 1)?;
+        let mut space = choose()?;
         let id = space.pages[0];
         let mut page = self.pool().write_new(&self.store, id)?;
         let mut root = Page::zeroed();

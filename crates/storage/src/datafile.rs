@@ -422,6 +422,15 @@ impl FileSet {
             .map_or(0, |f| f.size_pages.load(Ordering::Acquire))
     }
 
+    /// The same, without what it has grown past its limits.
+    pub fn size_pages_within_limits(&self, file: u16) -> u64 {
+        self.file(file).map_or(0, |f| {
+            let size = f.size_pages.load(Ordering::Acquire);
+            let (_, max_pages) = *f.limits.lock();
+            max_pages.map_or(size, |max| size.min(max))
+        })
+    }
+
     /// Reads a page and checks its checksum, identity and structure. An all-zero page is passed on as it is: it was
     /// allocated by the file system and never written. What fails is read again before it is believed: controllers
     /// and cables err for a moment more often than disks lose a page.
@@ -685,7 +694,7 @@ impl FileSet {
         self.extend_or_full(&file, new_size)
     }
 
-    /// Grows the first file of a filegroup a little, whatever its limits say.
+    /// Grows the first file of a filegroup a little, whatever its limits say: for those who may take pages behind these (`alloc::Reach`).
     pub fn grow_past_limits(&self, filegroup: u16) -> Result<()> {
         let _one_at_a_time = self.grow.lock();
         let none = || StorageError::FilegroupFull {

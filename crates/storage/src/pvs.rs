@@ -14,6 +14,7 @@
 //! Invariant: a version page is written through the pool. What it was before may have to stay on disk until versions of
 //! entries that were moved away from it are on pages (`PageWrite::keep_back`).
 
+use crate::alloc::Reach;
 use crate::buffer::{PageWrite, Store};
 use crate::bytes::*;
 use crate::database::Database;
@@ -201,7 +202,11 @@ impl Database {
         let is_logged = chunk.guards_pages.load(Ordering::Acquire) && !planted(Bug::PlaceUnlogged);
         let count = len.div_ceil(PAGE_DATA_BYTES).max(1);
         let filegroup = self.settings().version_store_filegroup;
-        let mut space = self.choose_in_filegroup(filegroup, count)?;
+        let reach = match kind {
+            AppendKind::Completion => Reach::PastLimits,
+            _ => Reach::WithinLimits,
+        };
+        let mut space = self.choose_in_filegroup(filegroup, count, reach)?;
         let ids = space.pages.clone();
         pause("versions.to_be_placed");
         let mut latched = Vec::with_capacity(count);

@@ -138,3 +138,69 @@ fn recovery_of_a_full_file_works_with_few_frames() {
     settle(&db);
     assert!(dump(&db, tree) == before);
 }
+
+/// Inserts until the file is full.
+fn fill_up(db: &Arc<Database>, tree: TreeId) {
+    let full = (0..10_000).find_map(|key| insert(db, tree, key, &[1; 3_000]).err());
+    assert!(
+        matches!(full, Some(StorageError::FilegroupFull { .. })),
+        "{full:?}"
+    );
+}
+
+/// What is taken past the limits is there for the next one, and for nobody else.
+#[test]
+fn a_tree_takes_the_place_of_another_in_a_full_file() {
+    const PAGES_MAX: u64 = 256;
+    for settings in [Settings::default(), accelerated()] {
+        let disk = SimDisk::new(4);
+        let mut files = specs();
+        for file in files.iter_mut().filter(|f| f.filegroup == 1) {
+            file.max_pages = Some(PAGES_MAX);
+        }
+        let created = engine(&disk, 1, 512).create_database(DB, "t", files.clone(), settings);
+        let mut db = created.expect("creates");
+        let txn = db.begin(&owner(1));
+        let mut tree = db.create_tree(&txn, 1).expect("tree");
+        txn.commit(Durability::Full).expect("commits");
+        fill_up(&db, tree);
+        for round in 0..60 {
+            db.checkpoint().expect("checkpoint");
+            let before = dump(&db, tree);
+            let txn = db.begin(&owner(1));
+            let refused = db.create_tree(&txn, 1);
+            assert!(
+                matches!(refused, Err(StorageError::FilegroupFull { .. })),
+                "{refused:?}"
+            );
+            db.drop_tree(&txn, tree).expect("drops");
+            let new = db.create_tree_instead(&txn, 1).expect("tree");
+            match round % 3 {
+                0 => {
+                    txn.commit(Durability::Full).expect("commits");
+                    tree = new;
+                    settle(&db);
+                    assert!(dump(&db, tree).is_empty());
+                    fill_up(&db, tree);
+                }
+                1 => {
+                    txn.rollback().expect("rolls back");
+                    assert!(dump(&db, tree) == before);
+                }
+                _ => {
+                    db.flush_log().expect("the log is hard");
+                    std::mem::forget(txn);
+                    drop(db);
+                    disk.crash();
+                    let opened = engine(&disk, 1, 512).open_database(DB, "t", files.clone());
+                    db = opened.expect("opens").0;
+                    settle(&db);
+                    assert!(dump(&db, tree) == before);
+                }
+            }
+            let data = db.files().into_iter().find(|f| f.spec.id == 1);
+            let size = data.map_or(0, |f| f.size_pages);
+            assert!(size <= PAGES_MAX + 32, "{size}");
+        }
+    }
+}

@@ -93,7 +93,6 @@ fn definitions_that_find_no_room_name_their_table() {
     for statement in [
         "ALTER TABLE t REBUILD",
         "CREATE INDEX i ON t (id) INCLUDE (v)",
-        "TRUNCATE TABLE t",
     ] {
         // What a session wrote before says nothing.
         let out = server.connect_to("d").run(statement);
@@ -101,6 +100,53 @@ fn definitions_that_find_no_room_name_their_table() {
             out.starts_with("Msg 1105, Level 17, State 2") && out.contains("'dbo.t'"),
             "{statement}: {out}"
         );
+    }
+}
+
+#[test]
+fn a_table_in_a_full_filegroup_is_emptied() {
+    for accelerated in ["OFF", "ON"] {
+        let server = Server::new();
+        let options = format!(
+            "ALTER DATABASE d SET RECOVERY SIMPLE; ALTER DATABASE d SET ACCELERATED_DATABASE_RECOVERY = {accelerated}; \
+             ALTER DATABASE d MODIFY FILE (NAME = d_log, MAXSIZE = 32MB)"
+        );
+        let mut c = small(&server, &options);
+        c.done("CREATE INDEX i ON t (id); CREATE TABLE outside (v varchar(8000), w varchar(8000))");
+        let outside = "INSERT outside VALUES (REPLICATE('v', 6000), REPLICATE('w', 6000))";
+        (0..20).for_each(|_| drop(c.done(outside)));
+        until_refused(&mut c, INSERT);
+        until_refused(&mut c, "INSERT t (v) VALUES (REPLICATE('x', 2000))");
+        until_refused(&mut c, outside);
+        let count = "SELECT CONCAT((SELECT COUNT(*) FROM t), ' ', (SELECT COUNT(*) FROM t WITH (INDEX(i))), \
+                     ' ', (SELECT COUNT(*) FROM outside WHERE v + w LIKE 'v%w'))";
+        let before = c.scalar(count);
+        assert!(
+            !before.starts_with("0 ") && !before.ends_with(" 0"),
+            "{before}"
+        );
+        let truncate = "TRUNCATE TABLE t; TRUNCATE TABLE outside";
+        c.done(&format!("BEGIN TRANSACTION; {truncate}"));
+        assert_eq!(c.scalar(count), "0 0 0");
+        c.done("ROLLBACK");
+        assert_eq!(c.scalar(count), before);
+        c.done(&format!("BEGIN TRANSACTION; {truncate}"));
+        let server = server.crash();
+        let mut c = server.connect_to("d");
+        assert_eq!(c.scalar(count), before);
+        let storage = server.instance.database_named("d").expect("there");
+        let storage = storage.open().expect("open").storage;
+        while storage.background_step().expect("no faults") {}
+        c.done(truncate);
+        assert_eq!(c.scalar(count), "0 0 0");
+        while storage.background_step().expect("no faults") {}
+        assert_eq!(c.run(INSERT), "(20 rows affected)\n");
+        assert_eq!(
+            c.scalar("SELECT CONCAT(MIN(id), ' ', MAX(id)) FROM t"),
+            "1 20"
+        );
+        (0..20).for_each(|_| drop(c.done(outside)));
+        assert_eq!(c.run("DBCC CHECKDB WITH NO_INFOMSGS"), "");
     }
 }
 

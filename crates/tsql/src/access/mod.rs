@@ -28,7 +28,7 @@
 mod cache;
 mod space;
 
-pub(crate) use space::{drop_tree, has_movable_columns};
+pub(crate) use space::{drop_tree, empty_tree, has_movable_columns};
 
 use crate::error::{Result, SqlError};
 use crate::host::TableRef;

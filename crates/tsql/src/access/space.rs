@@ -1,4 +1,4 @@
-//! Space of a table's trees: how large an entry can become, and dropping a tree with what was moved out of it.
+//! Space of a table's trees: how large an entry can become, and dropping or emptying a tree with what was moved out of it.
 
 use super::{IndexAccess, index_access};
 use crate::access::damaged;
@@ -54,6 +54,36 @@ pub(crate) fn drop_tree(txn: &Txn, def: &TableDef, index: &IndexDef) -> Result<(
         }
     }
     Ok(txn.database().drop_tree(txn, index.tree)?)
+}
+
+/// Deletes all entries of a tree, one after the other, and the values outside of its rows. It needs log for each, and no page,
+/// also when it is taken back. Nobody else may write in the tree. `go_on` is asked for each page.
+pub(crate) fn empty_tree(
+    txn: &Txn,
+    def: &TableDef,
+    index: &IndexDef,
+    go_on: impl Fn() -> Result<()>,
+) -> Result<()> {
+    if index.tree.0.is_none() {
+        return Ok(());
+    }
+    if has_movable_columns(def) {
+        let primary = def.primary();
+        let primary = primary.ok_or_else(|| damaged("table without storage"))?;
+        free_values(txn, &index_access(def, primary, index)?)?;
+    }
+    let tree = txn.database().tree(index.tree)?;
+    let mut scan = tree.scan(&txn.view(Isolation::Current), ScanSpec::all());
+    let mut batch = Batch::new();
+    let mut refused = Vec::new();
+    while scan.next(&mut batch)? {
+        go_on()?;
+        tree.delete_batch(txn, &batch, &mut refused)?;
+        if !refused.is_empty() {
+            return Err(damaged("table that changes under an exclusive lock"));
+        }
+    }
+    Ok(())
 }
 
 fn free_values(txn: &Txn, index: &IndexAccess) -> Result<()> {

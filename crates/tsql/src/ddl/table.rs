@@ -17,7 +17,6 @@ use daruma_catalog::{
     CheckDef, ColumnDef, ComputedDef, CounterId, DefaultDef, IdentityDef, ObjectKind, TableDef,
     names_equal,
 };
-use daruma_storage::TreeId;
 use daruma_syntax::ast::{
     self, ColumnConstraintKind, ColumnKind, Condition, CreateTable, Expr, Ident, Literal,
     ObjectName, TableConstraintKind, TableDefinition, UnaryOp,
@@ -26,6 +25,9 @@ use daruma_syntax::{ParseOptions, parse_expression};
 use daruma_value::{CollationId, DataType};
 use std::fmt::Display;
 use std::sync::Arc;
+
+/// Error of a filegroup without a free page.
+const FILEGROUP_FULL: i32 = 1105;
 
 /// Columns of a table.
 const COLUMNS_MAX: usize = 1_024;
@@ -807,7 +809,8 @@ pub(super) fn create_missing_trees(def: &mut TableDef, txn: &daruma_storage::Txn
     Ok(())
 }
 
-/// TRUNCATE TABLE: new empty trees; the old ones go when nobody can see them any more.
+/// TRUNCATE TABLE: new empty trees; the old ones go when nobody can see them any more. Where no page is free for the new ones, nor
+/// room on the disk, the old ones stay and lose their entries.
 pub(crate) fn truncate(ex: &Execution<'_>, statement: &ast::Truncate) -> Result<()> {
     let name: &ObjectName = &statement.table;
     let table = super::table_named(ex, name).map_err(|e| match e.number {
@@ -826,19 +829,32 @@ pub(crate) fn truncate(ex: &Execution<'_>, statement: &ast::Truncate) -> Result<
     {
         return Err(messages::error(4712, &[&name.name.text]));
     }
-    let txn = ex.state.txn_in(table.database.id())?;
-    crate::session::drop_trees(&txn, &table.def)?;
-    let mut def = (*table.def).clone();
-    for index in &mut def.indexes {
-        index.tree = TreeId(daruma_base::PageId::NONE);
+    match ex.atomic(|| renew_trees(ex, &table)) {
+        // The pages of the old trees are not free before the transaction has ended.
+        Err(error) if error.number == FILEGROUP_FULL => {
+            let txn = ex.state.txn_in(table.database.id())?;
+            let go_on = || ex.state.check_cancel();
+            let mut indexes = table.def.indexes.iter();
+            indexes.try_for_each(|i| crate::access::empty_tree(&txn, &table.def, i, go_on))?;
+        }
+        renewed => renewed?,
     }
-    create_missing_trees(&mut def, &txn)?;
-    super::put_table(ex, &table, def)?;
     if table.def.identity.is_some() {
         ex.state
             .reset_counter(&table, CounterId::Identity(table.object_id), None)?;
     }
     Ok(())
+}
+
+/// Gives every index a new, empty tree in the place of its own.
+fn renew_trees(ex: &Execution<'_>, table: &TableRef) -> Result<()> {
+    let txn = ex.state.txn_in(table.database.id())?;
+    crate::session::drop_trees(&txn, &table.def)?;
+    let mut def = (*table.def).clone();
+    for index in def.indexes.iter_mut() {
+        index.tree = txn.database().create_tree_instead(&txn, index.filegroup)?;
+    }
+    super::put_table(ex, table, def).map(|_| ())
 }
 
 fn numbered(mut error: SqlError, position: usize) -> SqlError {
