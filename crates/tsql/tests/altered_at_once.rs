@@ -1,10 +1,16 @@
-//! ALTER DATABASE beside ALTER DATABASE, and beside a transaction that works in the database from outside of it.
+//! ALTER DATABASE beside ALTER DATABASE, beside RESTORE, and beside a transaction that works in the database from outside of it.
 
 mod common;
 
-use common::{Client, Server, errors};
+use common::rows::{MOVES, fill, server_with_rows};
+use common::{Client, Server, TextSink, errors};
+use daruma_base::cancel::CancelReason;
+use daruma_tsql::error::{Result, SqlError};
 use daruma_tsql::session::RequestEnd;
+use daruma_tsql::sink::{Done as StatementDone, EnvChange, OutputColumn, Sink};
+use daruma_value::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
 
 /// Tells the other thread when the work is done, or has failed.
@@ -144,4 +150,197 @@ fn with_rollback_a_transaction_from_another_database_ends() {
     assert!(out.contains("100"), "{out}");
     let refused = client.run("UPDATE d.dbo.t SET v = 1");
     assert_eq!(errors(&refused), [3906]);
+}
+
+#[test]
+fn nothing_changes_in_a_database_that_was_made_read_only() {
+    let server = written();
+    beside(&server, "UPDATE d.dbo.t SET v += 1", || {
+        let mut client = server.connect();
+        for _ in 0..40 {
+            while let [5070, ..] =
+                errors(&client.run("ALTER DATABASE d SET READ_ONLY WITH NO_WAIT"))[..]
+            {
+                thread::yield_now();
+            }
+            let before = client.scalar("SELECT v FROM d.dbo.t");
+            thread::yield_now();
+            assert_eq!(client.scalar("SELECT v FROM d.dbo.t"), before);
+            client.done("ALTER DATABASE d SET READ_WRITE");
+        }
+    });
+}
+
+#[test]
+fn a_database_goes_offline_beside_those_who_come() {
+    let server = written();
+    beside(&server, "UPDATE d.dbo.t SET v += 1", || {
+        let mut client = server.connect();
+        for _ in 0..20 {
+            while let [5070, ..] =
+                errors(&client.run("ALTER DATABASE d SET OFFLINE WITH NO_WAIT"))[..]
+            {
+                thread::yield_now();
+            }
+            client.done("ALTER DATABASE d SET ONLINE");
+        }
+    });
+    server.connect().done("DBCC CHECKDB (d) WITH NO_INFOMSGS");
+}
+
+/// Number of the message that tells how far a restore is.
+const PROCESSED: i32 = 3211;
+
+/// A client that lets somebody else work when it is told for the first time how far its statement is.
+struct Interrupted<F: FnOnce()> {
+    sink: TextSink,
+    other: Option<F>,
+}
+
+impl<F: FnOnce()> Sink for Interrupted<F> {
+    fn columns(&mut self, columns: &[OutputColumn]) -> Result<()> {
+        self.sink.columns(columns)
+    }
+    fn row(&mut self, values: &[Value]) -> Result<()> {
+        self.sink.row(values)
+    }
+    fn done(&mut self, done: StatementDone) -> Result<()> {
+        self.sink.done(done)
+    }
+    fn message(&mut self, message: &SqlError) -> Result<()> {
+        if message.number == PROCESSED
+            && let Some(other) = self.other.take()
+        {
+            other();
+        }
+        self.sink.message(message)
+    }
+    fn env_change(&mut self, change: EnvChange) -> Result<()> {
+        self.sink.env_change(change)
+    }
+    fn return_status(&mut self, status: i32) -> Result<()> {
+        self.sink.return_status(status)
+    }
+    fn return_value(
+        &mut self,
+        ordinal: u16,
+        name: &str,
+        column: &OutputColumn,
+        value: &Value,
+    ) -> Result<()> {
+        self.sink.return_value(ordinal, name, column, value)
+    }
+    fn function_value(&mut self, column: &OutputColumn, value: &Value) -> Result<()> {
+        self.sink.function_value(column, value)
+    }
+    fn flush(&mut self) -> Result<()> {
+        self.sink.flush()
+    }
+}
+
+/// Runs a restore, and in the middle of it something else.
+fn interrupted(client: &mut Client, restore: &str, other: impl FnOnce()) {
+    let mut sink = Interrupted {
+        sink: TextSink::default(),
+        other: Some(other),
+    };
+    client.session.execute_batch(restore, &mut sink);
+    let out = sink.sink.take();
+    assert_eq!(errors(&out), [0; 0], "{restore}\n{out}");
+    assert!(
+        sink.other.is_none(),
+        "nothing came between: {restore}\n{out}"
+    );
+}
+
+/// A full, a differential and a log backup of `d`, of which the first has been restored as `e`.
+fn half_restored() -> (Server, Client) {
+    let (server, mut client) = server_with_rows(50);
+    client.done("BACKUP DATABASE d TO DISK = '/b/f'");
+    fill(&mut client, 51, 100);
+    client.done("BACKUP DATABASE d TO DISK = '/b/i' WITH DIFFERENTIAL");
+    fill(&mut client, 101, 150);
+    client.done("BACKUP LOG d TO DISK = '/b/l'");
+    let full = format!("RESTORE DATABASE e FROM DISK = '/b/f' WITH {MOVES}, NORECOVERY");
+    client.done(&full);
+    (server, client)
+}
+
+#[test]
+fn an_option_that_is_set_beside_a_restore_stays_set() {
+    let (server, mut client) = half_restored();
+    for (restore, option) in [
+        (
+            "RESTORE DATABASE e FROM DISK = '/b/i' WITH NORECOVERY, STATS = 1",
+            "TRUSTWORTHY",
+        ),
+        (
+            "RESTORE LOG e FROM DISK = '/b/l' WITH RECOVERY, STATS = 1",
+            "DB_CHAINING",
+        ),
+    ] {
+        interrupted(&mut client, restore, || {
+            let set = format!("ALTER DATABASE e SET {option} ON");
+            server.connect().done(&set);
+        });
+    }
+    let set =
+        "SELECT CONCAT(is_trustworthy_on, is_db_chaining_on) FROM sys.databases WHERE name = 'e'";
+    assert_eq!(client.scalar(set), "11");
+    assert_eq!(client.scalar("SELECT COUNT(*) FROM e.dbo.t"), "150");
+    drop(client);
+    let server = server.restart();
+    assert_eq!(server.connect().scalar(set), "11");
+}
+
+/// How a request ends whose client sends attentions until it has ended.
+fn ended_by_attention(server: &Server, text: &str) -> RequestEnd {
+    let (tell, told) = mpsc::channel();
+    thread::scope(|threads| {
+        let ended = threads.spawn(move || {
+            let mut client = server.connect();
+            tell.send(client.session.cancel_flag()).expect("is heard");
+            client.run(text);
+            client.ended
+        });
+        let flag = told.recv().expect("a session");
+        while !ended.is_finished() {
+            flag.set(CancelReason::Attention);
+            thread::yield_now();
+        }
+        ended.join().expect("no panic")
+    })
+}
+
+#[test]
+fn other_databases_are_made_and_dropped_beside_a_restore() {
+    let (server, mut client) = half_restored();
+    let restore = "RESTORE DATABASE e FROM DISK = '/b/i' WITH RECOVERY, STATS = 1";
+    interrupted(&mut client, restore, || {
+        let mut other = server.connect();
+        other.done("CREATE DATABASE n; CREATE DATABASE m; DROP DATABASE n; CREATE DATABASE n");
+        other.done("CREATE CREDENTIAL [s3://h/b] WITH IDENTITY = 'S3 Access Key', SECRET = 'a:b'");
+        // The one that is being restored is waited for.
+        other.done("SET LOCK_TIMEOUT 0");
+        for text in [
+            "DROP DATABASE e",
+            "CREATE DATABASE E",
+            "ALTER DATABASE e MODIFY NAME = f",
+            "RESTORE DATABASE e WITH RECOVERY",
+        ] {
+            let out = other.run(text);
+            assert_eq!(errors(&out)[..1], [1222], "{text}: {out}");
+        }
+        assert_eq!(
+            ended_by_attention(&server, "DROP DATABASE e"),
+            RequestEnd::Cancelled
+        );
+    });
+    let names = "SELECT STRING_AGG(name, ' ') WITHIN GROUP (ORDER BY name) FROM sys.databases WHERE database_id > 4";
+    assert_eq!(client.scalar(names), "d e m n");
+    assert_eq!(
+        client.scalar("SELECT COUNT(DISTINCT database_id) FROM sys.databases"),
+        "8"
+    );
+    client.done("DROP DATABASE e");
 }

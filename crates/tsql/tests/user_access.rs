@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Client, Server, TextSink};
+use common::{Client, Server, TextSink, errors};
 use daruma_tsql::error::SqlError;
 use daruma_tsql::instance::LoginInfo;
 use daruma_tsql::session::{RequestEnd, Session};
@@ -186,4 +186,32 @@ fn who_works_in_a_single_user_database_has_it_until_the_transaction_ends() {
     let _holder = server.connect_to("d");
     refused(&mut second, 924);
     refused(&mut first, 924);
+}
+
+#[test]
+fn what_was_opened_before_single_user_is_no_way_in() {
+    let server = prepared();
+    let mut first = server.connect();
+    let mut second = server.connect_to("other");
+    second.done("DECLARE c CURSOR GLOBAL KEYSET FOR SELECT id FROM d.dbo.t; OPEN c");
+    second.done("FETCH NEXT FROM c");
+    assert_eq!(second.scalar("SELECT HAS_DBACCESS('d')"), "1");
+    let figures =
+        "SELECT COUNT(*) FROM sys.dm_db_index_physical_stats(DB_ID('d'), NULL, NULL, NULL, NULL)";
+    second.done(figures);
+    first.done("USE d; ALTER DATABASE d SET SINGLE_USER WITH ROLLBACK IMMEDIATE");
+    let out = second.run("FETCH FIRST FROM c");
+    assert_eq!(errors(&out), [924], "{out}");
+    let out = second.run(figures);
+    assert_eq!(errors(&out), [924], "{out}");
+    assert_eq!(second.scalar("SELECT HAS_DBACCESS('d')"), "0");
+    assert_eq!(
+        second.scalar("SELECT CONCAT('<', OBJECT_ID('d.dbo.t'), '>')"),
+        "<>"
+    );
+    let all = "SELECT COUNT(*) FROM sys.dm_db_index_physical_stats(NULL, NULL, NULL, NULL, NULL) WHERE database_id = DB_ID('d')";
+    assert_eq!(second.scalar(all), "0");
+    assert_eq!(first.scalar("SELECT HAS_DBACCESS('d')"), "1");
+    first.done("ALTER DATABASE d SET MULTI_USER");
+    second.done("FETCH FIRST FROM c");
 }

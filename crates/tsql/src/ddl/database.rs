@@ -9,7 +9,7 @@ mod files;
 mod options;
 
 pub(crate) use emptying::empty_file;
-pub(crate) use exclusive::is_in_use;
+pub(crate) use exclusive::unused;
 
 use crate::error::{Result, SqlError};
 use crate::host::Host;
@@ -17,8 +17,8 @@ use crate::instance::left_behind::{
     Cleaner, marked_creating, marked_dropping, registration, sync_directories,
 };
 use crate::instance::{
-    DatabaseEntry, DefaultSizes, FileClaim, FileOwner, OpenDatabase, absolute, file_stem,
-    simple_def, stored_form,
+    DatabaseEntry, DefaultSizes, FileClaim, FileOwner, NameClaim, OpenDatabase, Shut, absolute,
+    file_stem, simple_def, stored_form,
 };
 use crate::messages;
 use crate::session::Execution;
@@ -45,8 +45,8 @@ pub(crate) fn create(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Res
 
 fn create_with(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Result<()> {
     let instance = ex.instance();
-    let _one_at_a_time = instance.database_ddl.lock();
     let name = &statement.name.text;
+    let claim = instance.claim_names(&[name], &ex.patience())?;
     if statement.snapshot_of.is_some() || statement.attach.is_some() {
         return Err(messages::not_supported("database snapshots and FOR ATTACH"));
     }
@@ -57,14 +57,14 @@ fn create_with(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Result<()
     if statement.containment.as_ref().is_some_and(is_partial) {
         return Err(messages::not_supported("CONTAINMENT"));
     }
-    let mut def = definition(ex, statement)?;
+    let mut def = definition(ex, statement, claim.free_id())?;
     for option in &statement.options {
         options::set_at_creation(&mut def, option)?;
     }
     check_files(ex, &def)?;
     let paths: Vec<PathBuf> = def.files.iter().map(|f| f.path.clone()).collect();
-    let _claim =
-        claim_files(ex, &paths).map_err(|e| e.followed(messages::error_state(1802, 4, &[])))?;
+    let _claim = claim_files(ex, &paths, &[])
+        .map_err(|e| e.followed(messages::error_state(1802, 4, &[])))?;
     let guid = instance.env().random.u64();
     let master = instance.master_catalog()?;
     master.put_database(&stored_form(
@@ -74,7 +74,7 @@ fn create_with(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Result<()
     let open = create_files(ex, &def, guid).inspect_err(|_| undo_creation(ex, &def, guid))?;
     let entry = Arc::new(DatabaseEntry::new(def.clone()));
     entry.set_open(open);
-    if let Err(error) = instance.save_database(&entry, def.clone()) {
+    if let Err(error) = instance.store_database(&entry, def) {
         remove_files(ex, &entry);
         return Err(error);
     }
@@ -102,11 +102,11 @@ fn undo_creation(ex: &Execution<'_>, def: &DatabaseDef, guid: u64) {
     }
 }
 
-fn definition(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Result<DatabaseDef> {
+fn definition(ex: &Execution<'_>, statement: &ast::CreateDatabase, id: u16) -> Result<DatabaseDef> {
     let instance = ex.instance();
     let name = &statement.name.text;
     let mut def = simple_def(
-        instance.free_database_id(),
+        id,
         name,
         instance.data_dir(),
         DefaultSizes::USER,
@@ -284,9 +284,9 @@ fn check_files(ex: &Execution<'_>, def: &DatabaseDef) -> Result<()> {
     Ok(())
 }
 
-/// Files to be made: 1834 and 5170 for those that are somebody's.
-fn claim_files(ex: &Execution<'_>, paths: &[PathBuf]) -> Result<FileClaim> {
-    let claimed = ex.instance().claim_files(paths, &[]);
+/// Files to be made, or removed: 1834 and 5170 for those that are somebody's, beside `allowed`.
+fn claim_files(ex: &Execution<'_>, paths: &[PathBuf], allowed: &[PathBuf]) -> Result<FileClaim> {
+    let claimed = ex.instance().claim_files(paths, allowed);
     claimed.map_err(|(path, owner)| match owner {
         FileOwner::Database(name) => messages::error(1834, &[&path.display(), &name]),
         FileOwner::Server | FileOwner::Statement => messages::error(5170, &[&path.display()]),
@@ -336,7 +336,7 @@ fn file_error(error: StorageError) -> SqlError {
 
 pub(crate) fn drop(ex: &Execution<'_>, name: &str) -> Result<()> {
     let instance = ex.instance();
-    let _one_at_a_time = instance.database_ddl.lock();
+    let claim = instance.claim_names(&[name], &ex.patience())?;
     let absent = || messages::error_state(3701, 1, &[&"drop", &"database", &name]);
     let entry = instance.database_named(name).ok_or_else(absent)?;
     if entry.is_system() {
@@ -350,16 +350,20 @@ pub(crate) fn drop(ex: &Execution<'_>, name: &str) -> Result<()> {
     if instance.hadr.group_of_database(name).is_some() {
         return Err(messages::error(3752, &[&entry.name()]));
     }
-    if ex.current_database() == entry.id() || exclusive::is_in_use(ex, &entry)? {
-        return Err(messages::error_state(3702, 3, &[&name]));
+    let in_use = || messages::error_state(3702, 3, &[&name]);
+    if ex.current_database() == entry.id() {
+        return Err(in_use());
     }
+    let _alone = exclusive::unused(ex, &entry)?.ok_or_else(in_use)?;
     let master = instance.master_catalog()?;
-    let mut changing = entry.begin_change()?;
-    let def = entry.def();
+    let change = ex.begin_change(&entry)?;
     let guid = guid_of(ex, &entry);
-    let marked = marked_dropping(&def, guid);
-    master.put_database(&stored_form(&marked, instance.data_dir()))?;
-    *changing = true;
+    let paths: Vec<PathBuf> = change.def.files.iter().map(|f| f.path.clone()).collect();
+    // Nobody else makes files in their places before they are gone.
+    let _files = claim_files(ex, &paths, &paths)?;
+    claim.keep_id(entry.id().0);
+    change.mark(&marked_dropping(&change.def, guid))?;
+    change.end_database();
     instance.remove_database(entry.id());
     remove_files(ex, &entry);
     guid.iter()
@@ -495,10 +499,31 @@ fn edit(
     entry: &DatabaseEntry,
     change: impl FnOnce(&mut DatabaseDef),
 ) -> Result<()> {
-    ex.instance().change_database(entry, |def| {
+    ex.change_database(entry, |def| {
         change(def);
         Ok(())
     })
+}
+
+/// The database for this session alone, and a claim on its name and on another one. Whoever has that is not waited for while others
+/// wait for the database: he may be in it.
+fn alone_with_name<'e>(
+    ex: &'e Execution<'_>,
+    entry: &'e DatabaseEntry,
+    other: &str,
+) -> Result<(Shut<'e>, NameClaim<'e>)> {
+    let at_once = || Err(messages::error(1222, &[]));
+    let patience = ex.patience();
+    loop {
+        let alone = exclusive::exclusive(ex, entry, None)?;
+        let name = entry.name();
+        let names = [name.as_str(), other];
+        if let Ok(claim) = ex.instance().claim_names(&names, &at_once) {
+            return Ok((alone, claim));
+        }
+        std::mem::drop(alone);
+        std::mem::drop(ex.instance().claim_names(&names, &patience)?);
+    }
 }
 
 fn rename(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, new_name: &str) -> Result<()> {
@@ -508,14 +533,16 @@ fn rename(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, new_name: &str) -> Res
             &[&"rename", &"database", &entry.name(), &"database"],
         ));
     }
-    let taken = ex
-        .instance()
-        .database_named(new_name)
-        .is_some_and(|other| other.id() != entry.id());
-    if taken {
-        return Err(messages::error_state(1801, 3, &[&new_name]));
-    }
-    exclusive::exclusive(ex, entry, None)?;
+    let check_free = || {
+        let other = ex.instance().database_named(new_name);
+        match other.is_some_and(|other| other.id() != entry.id()) {
+            true => Err(messages::error_state(1801, 3, &[&new_name])),
+            false => Ok(()),
+        }
+    };
+    check_free()?;
+    let (_alone, _claim) = alone_with_name(ex, entry, new_name)?;
+    check_free()?;
     entry.open()?.storage.rename(new_name);
     edit(ex, entry, |def| def.name = new_name.to_string())?;
     ex.message(SqlError::new(

@@ -1,6 +1,7 @@
 //! A database as the instance holds it: definition, storage and catalog, if it is open.
 
-use super::door::Door;
+use super::change::{GoOn, lock_patiently};
+use super::door::{Door, Reception};
 use super::hadr::{Availability, Lease};
 use super::{MASTER, MSDB, TEMPDB};
 use crate::error::Result;
@@ -123,12 +124,13 @@ impl DatabaseEntry {
         self.def.read().clone()
     }
 
-    /// Keeps others from changing the definition and the settings until the guard is dropped. Error 911 when the database is gone.
-    pub fn begin_change(&self) -> Result<MutexGuard<'_, bool>> {
-        let changing = self.changing.lock();
-        match *changing {
+    /// Keeps others from changing the definition and the settings until the guard is dropped, which says whether the database is gone.
+    /// Error 911 when it is.
+    pub(super) fn lock_definition(&self, go_on: GoOn<'_>) -> Result<MutexGuard<'_, bool>> {
+        let is_gone = lock_patiently(&self.changing, go_on)?;
+        match *is_gone {
             true => Err(messages::error(911, &[&self.name()])),
-            false => Ok(changing),
+            false => Ok(is_gone),
         }
     }
 
@@ -245,11 +247,12 @@ impl DatabaseEntry {
         self.door.count()
     }
 
-    /// A session makes it its current database. Error 924 when it is in SINGLE_USER and another's.
-    pub fn enter(&self, spid: i32) -> Result<()> {
-        match self.door.enter(spid) {
-            true => Ok(()),
-            false => Err(self.in_use()),
+    /// A session makes it its current database. Error 924 when it is in SINGLE_USER and another's. It waits for whoever is alone in it.
+    pub(crate) fn enter(&self, spid: i32, go_on: GoOn<'_>) -> Result<()> {
+        match self.door.enter(spid, go_on)? {
+            Reception::Admitted => Ok(()),
+            Reception::AdmittedLater => self.open().map(|_| ()).inspect_err(|_| self.leave(spid)),
+            Reception::Refused => Err(self.in_use()),
         }
     }
 
@@ -258,18 +261,29 @@ impl DatabaseEntry {
         self.door.leave(spid);
     }
 
-    /// A session works in it from another one: was that noted, so that the visit has to end? Error 924 as for [`DatabaseEntry::enter`].
-    pub fn visit(&self, spid: i32) -> Result<bool> {
-        match self.door.visit(spid) {
-            None => Ok(false),
-            Some(true) => Ok(true),
-            Some(false) => Err(self.in_use()),
+    /// A session works in it from another one, until it ends its visit. Errors and waits as for [`DatabaseEntry::enter`].
+    pub(crate) fn visit(&self, spid: i32, go_on: GoOn<'_>) -> Result<()> {
+        match self.door.visit(spid, go_on)? {
+            Reception::Admitted => Ok(()),
+            Reception::AdmittedLater => self
+                .open()
+                .map(|_| ())
+                .inspect_err(|_| self.end_visit(spid)),
+            Reception::Refused => Err(self.in_use()),
         }
     }
 
-    /// The end of a visit that was noted.
+    /// The end of a visit.
     pub fn end_visit(&self, spid: i32) {
         self.door.end_visit(spid);
+    }
+
+    /// Error 924 while it is in SINGLE_USER and another session's.
+    pub(crate) fn check_admits(&self, spid: i32) -> Result<()> {
+        match self.door.is_held_by_other(spid) {
+            true => Err(self.in_use()),
+            false => Ok(()),
+        }
     }
 
     /// Error 5064 while it is in SINGLE_USER and another session's.
@@ -280,16 +294,19 @@ impl DatabaseEntry {
         }
     }
 
-    /// Lets in nobody but this session, or the first that comes; not while another session is there. Was it done? The definition
-    /// has to follow.
-    pub fn close_for_others(&self, spid: i32) -> bool {
-        self.door.make_single(spid)
+    /// Sessions that are in it or work in it from another one.
+    pub(crate) fn sessions(&self) -> Vec<i32> {
+        self.door.sessions()
     }
 
-    /// Admits whom the definition admits: after [`DatabaseEntry::close_for_others`] that came to nothing.
-    pub fn reopen_door(&self) {
-        let is_single = self.def().user_access == UserAccess::Single;
-        self.door.set_single(is_single);
+    /// Is it in SINGLE_USER?
+    pub(crate) fn is_single_user(&self) -> bool {
+        self.door.is_single()
+    }
+
+    /// Keeps others from coming; `None` while somebody else is there, or keeps others out himself.
+    pub(crate) fn shut(&self, spid: i32) -> Option<Shut<'_>> {
+        self.door.shut(spid).then(|| Shut(self))
     }
 
     fn in_use(&self) -> crate::error::SqlError {
@@ -305,6 +322,15 @@ impl DatabaseEntry {
             true => messages::error(926, &[&name]),
             false => messages::error(942, &[&name]),
         }
+    }
+}
+
+/// No session is in a database but one, and no other comes until this is dropped.
+pub(crate) struct Shut<'e>(&'e DatabaseEntry);
+
+impl Drop for Shut<'_> {
+    fn drop(&mut self) {
+        self.0.door.open();
     }
 }
 

@@ -1,21 +1,28 @@
-//! The sessions in a database, and whether another may come: SINGLE_USER.
+//! The sessions in a database, and whether another may come: SINGLE_USER, and changes that nobody else may see.
 //!
 //! Theory: a session is inside while the database is its current one, and visits it while it works in it from another (a name of
-//! three parts, a procedure of it), until its request and its transaction have ended. In SINGLE_USER all who are inside or visit
-//! are one session; threads of the server are no sessions.
+//! three parts, a procedure of it, a transaction), until its request and its transaction have ended. In SINGLE_USER all who are
+//! inside or visit are one session; threads of the server are no sessions. Who must be alone for a moment (READ_ONLY, OFFLINE, DROP)
+//! shuts the door first, looks then whether he is, and opens it when he is done; who comes meanwhile waits for that.
 //!
-//! Invariant: while `is_single`, `inside` and `visitors` name one session at most. It is checked and changed under one latch, so that
-//! nobody comes between the last who left and the option.
+//! Invariants
+//! 1. While `is_single`, `inside` and `visitors` name one session at most. It is checked and changed under one latch, so that
+//!    nobody comes between the last who left and the option.
+//! 2. While the door is shut, nobody comes but the one who has shut it.
 
-use parking_lot::Mutex;
+use super::change::{GoOn, PATIENCE_STEP};
+use crate::error::Result;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 #[derive(Default)]
 struct Within {
     /// Sessions whose current database it is.
     inside: Vec<i32>,
-    /// Sessions that visit it; known while it is in SINGLE_USER alone.
+    /// Sessions that visit it.
     visitors: Vec<i32>,
     is_single: bool,
+    /// The session that has shut the door.
+    shut_by: Option<i32>,
 }
 
 impl Within {
@@ -28,71 +35,170 @@ impl Within {
     }
 }
 
+/// How a session is received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reception {
+    Admitted,
+    /// The same after the door was shut: the database may have become another.
+    AdmittedLater,
+    /// It is another session's.
+    Refused,
+}
+
 /// The door of a database.
 #[derive(Default)]
-pub(super) struct Door(Mutex<Within>);
+pub(super) struct Door {
+    within: Mutex<Within>,
+    opened: Condvar,
+}
 
 impl Door {
-    /// A session makes the database its current one. Is it let in?
-    pub fn enter(&self, spid: i32) -> bool {
-        let mut within = self.0.lock();
-        let admitted = within.admits(spid);
-        if admitted {
-            within.inside.push(spid);
+    /// A session makes the database its current one.
+    pub fn enter(&self, spid: i32, go_on: GoOn<'_>) -> Result<Reception> {
+        self.receive(spid, go_on, |within| &mut within.inside)
+    }
+
+    /// A session works in the database from another one, until it ends its visit.
+    pub fn visit(&self, spid: i32, go_on: GoOn<'_>) -> Result<Reception> {
+        self.receive(spid, go_on, |within| &mut within.visitors)
+    }
+
+    fn receive(
+        &self,
+        spid: i32,
+        go_on: GoOn<'_>,
+        list: impl FnOnce(&mut Within) -> &mut Vec<i32>,
+    ) -> Result<Reception> {
+        let mut within = self.within.lock();
+        let mut reception = Reception::Admitted;
+        while within.shut_by.is_some_and(|by| by != spid) {
+            reception = Reception::AdmittedLater;
+            self.opened.wait_for(&mut within, PATIENCE_STEP);
+            MutexGuard::unlocked(&mut within, go_on)?;
         }
-        admitted
+        if !within.admits(spid) {
+            return Ok(Reception::Refused);
+        }
+        list(&mut within).push(spid);
+        Ok(reception)
+    }
+
+    /// Keeps others out until [`Door::open`]. False when somebody else is there, or does the same.
+    pub fn shut(&self, spid: i32) -> bool {
+        let mut within = self.within.lock();
+        let is_free = within.shut_by.is_none() && !within.has_other(spid);
+        if is_free {
+            within.shut_by = Some(spid);
+        }
+        is_free
+    }
+
+    /// The end of [`Door::shut`] that was done.
+    pub fn open(&self) {
+        self.within.lock().shut_by = None;
+        self.opened.notify_all();
+    }
+
+    /// Sessions that are inside or visit.
+    pub fn sessions(&self) -> Vec<i32> {
+        let within = self.within.lock();
+        within
+            .inside
+            .iter()
+            .chain(&within.visitors)
+            .copied()
+            .collect()
+    }
+
+    /// Is it in SINGLE_USER?
+    pub fn is_single(&self) -> bool {
+        self.within.lock().is_single
     }
 
     /// A session has another current database, or has ended.
     pub fn leave(&self, spid: i32) {
-        remove_one(&mut self.0.lock().inside, spid);
-    }
-
-    /// A session works in the database. `None`: anybody may. Else: is it let in, until it ends its visit?
-    pub fn visit(&self, spid: i32) -> Option<bool> {
-        let mut within = self.0.lock();
-        if !within.is_single {
-            return None;
-        }
-        let admitted = within.admits(spid);
-        if admitted {
-            within.visitors.push(spid);
-        }
-        Some(admitted)
+        remove_one(&mut self.within.lock().inside, spid);
     }
 
     /// A visit ends.
     pub fn end_visit(&self, spid: i32) {
-        remove_one(&mut self.0.lock().visitors, spid);
+        remove_one(&mut self.within.lock().visitors, spid);
     }
 
     /// Sessions that are inside.
     pub fn count(&self) -> i32 {
-        i32::try_from(self.0.lock().inside.len()).unwrap_or(i32::MAX)
+        i32::try_from(self.within.lock().inside.len()).unwrap_or(i32::MAX)
     }
 
     /// Is it in SINGLE_USER, and another session's?
     pub fn is_held_by_other(&self, spid: i32) -> bool {
-        !self.0.lock().admits(spid)
+        !self.within.lock().admits(spid)
     }
 
-    /// SINGLE_USER, unless another session is inside. Was it done?
-    pub fn make_single(&self, spid: i32) -> bool {
-        let mut within = self.0.lock();
-        // Visitors there are where it is in SINGLE_USER already.
-        let free = within.inside.iter().all(|s| *s == spid);
-        within.is_single |= free;
-        free
-    }
-
-    /// What the definition says from now on.
+    /// SINGLE_USER from now on, or not.
     pub fn set_single(&self, is_single: bool) {
-        self.0.lock().is_single = is_single;
+        self.within.lock().is_single = is_single;
     }
 }
 
 fn remove_one(spids: &mut Vec<i32>, spid: i32) {
     if let Some(at) = spids.iter().position(|s| *s == spid) {
         spids.swap_remove(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instance::change::ALWAYS;
+    use crate::messages;
+    use std::sync::mpsc;
+    use std::thread;
+
+    #[test]
+    fn nobody_comes_while_the_door_is_shut() {
+        let door = Door::default();
+        door.enter(1, ALWAYS).expect("open");
+        door.visit(3, ALWAYS).expect("open");
+        assert!(!door.shut(1), "another session visits");
+        door.end_visit(3);
+        assert!(door.shut(1));
+        assert!(!door.shut(2), "somebody else has shut it");
+        let no_more = || Err(messages::error(3617, &[]));
+        assert!(door.visit(3, &no_more).is_err());
+        assert!(door.enter(3, &no_more).is_err());
+        assert_eq!(door.visit(1, ALWAYS).expect("its own"), Reception::Admitted);
+        assert_eq!(door.sessions(), [1, 1]);
+        door.open();
+        assert_eq!(door.visit(3, ALWAYS).expect("open"), Reception::Admitted);
+    }
+
+    #[test]
+    fn who_waits_at_the_door_comes_in_when_it_is_opened() {
+        for is_single in [false, true] {
+            let door = Door::default();
+            door.enter(1, ALWAYS).expect("open");
+            assert!(door.shut(1));
+            let (tell, told) = mpsc::channel();
+            let received = thread::scope(|threads| {
+                let door = &door;
+                let waiter = threads.spawn(move || {
+                    door.visit(2, &|| {
+                        // Nobody listens any more when it is asked again.
+                        let _ = tell.send(());
+                        Ok(())
+                    })
+                });
+                told.recv().expect("it waits");
+                door.set_single(is_single);
+                door.open();
+                waiter.join().expect("no panic").expect("not cancelled")
+            });
+            let wanted = match is_single {
+                true => Reception::Refused,
+                false => Reception::AdmittedLater,
+            };
+            assert_eq!(received, wanted);
+        }
     }
 }

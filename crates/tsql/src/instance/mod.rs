@@ -16,6 +16,7 @@
 //!
 //! Read next: `startup`, `recovery`, `database`, `sessions`.
 
+pub(crate) mod change;
 pub mod completed;
 mod configuration;
 mod database;
@@ -29,6 +30,7 @@ pub(crate) mod left_behind;
 mod logins;
 mod master_key;
 mod memory;
+mod names;
 mod plan_cache;
 pub mod query_stats;
 mod recovery;
@@ -42,6 +44,7 @@ pub use configuration::{
     OPTIONS, REVERTERS_MAX, find_prefix,
 };
 pub use daruma_catalog::LoginDef;
+pub(crate) use database::Shut;
 pub use database::{
     COMPATIBILITY_LEVEL, DatabaseEntry, DefaultSizes, OpenDatabase, absolute, default_options,
     file_stem, primary_filegroup, simple_def, stored_form,
@@ -53,6 +56,7 @@ pub(crate) use logins::{login_lock, logins_lock};
 pub(crate) use master_key::MasterKey;
 pub(crate) use memory::SMALL_BYTES;
 pub use memory::{Asking, KeptDocument, Promise, Shortage, WorkMemory};
+pub(crate) use names::NameClaim;
 pub use plan_cache::{
     Batch, NamedObjects, PlanCache, PlanKey, ShownPlan, first_syntax_error, parsed, syntax_error,
 };
@@ -154,8 +158,7 @@ pub struct Instance {
     next_temp_id: AtomicI32,
     started_utc: i64,
     shutdown: Mutex<Option<ShutdownRequest>>,
-    /// Serialises CREATE, ALTER and DROP DATABASE.
-    pub database_ddl: Mutex<()>,
+    names: names::NameGate,
     /// Owner of work that belongs to no session.
     pub system_owner: Arc<Owner>,
     /// Makes backup devices of URLs, when the program that runs the server can.
@@ -328,41 +331,6 @@ impl Instance {
     pub(crate) fn remove_database(&self, id: DatabaseId) {
         self.databases.write().remove(&id.0);
         self.bump_catalog_version();
-    }
-
-    /// Lowest free database id.
-    pub(crate) fn free_database_id(&self) -> u16 {
-        let databases = self.databases.read();
-        (5..u16::MAX)
-            .find(|id| !databases.contains_key(id))
-            .unwrap_or(u16::MAX)
-    }
-
-    /// Stores a definition of a database in master and in the registry, whatever others have changed in it meanwhile.
-    pub(crate) fn save_database(&self, entry: &DatabaseEntry, def: DatabaseDef) -> Result<()> {
-        let _changing = entry.begin_change()?;
-        self.store_database(entry, def)
-    }
-
-    /// Changes the definition of a database as it is when nobody else changes it.
-    pub(crate) fn change_database(
-        &self,
-        entry: &DatabaseEntry,
-        change: impl FnOnce(&mut DatabaseDef) -> Result<()>,
-    ) -> Result<()> {
-        let _changing = entry.begin_change()?;
-        let mut def = (*entry.def()).clone();
-        change(&mut def)?;
-        self.store_database(entry, def)
-    }
-
-    /// [`Instance::save_database`] for a caller that has begun the change.
-    pub(crate) fn store_database(&self, entry: &DatabaseEntry, def: DatabaseDef) -> Result<()> {
-        self.master_catalog()?
-            .put_database(&stored_form(&def, &self.data_dir))?;
-        entry.set_def(def);
-        self.bump_catalog_version();
-        Ok(())
     }
 
     /// The role of this server in the group of a database changed. Plans are looked at again; sessions that are in the

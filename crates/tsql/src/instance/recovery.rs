@@ -168,7 +168,8 @@ impl Instance {
     }
 
     fn finish_drop(&self, entry: &DatabaseEntry) {
-        let _one_at_a_time = self.database_ddl.lock();
+        // It waits as long as it takes.
+        let _claim = self.claim_names(&[&entry.name()], change::ALWAYS);
         let def = entry.def();
         let cleaner = Cleaner {
             env: &self.env,

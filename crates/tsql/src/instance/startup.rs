@@ -82,7 +82,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
         sequential_ids: Default::default(),
         next_temp_id: AtomicI32::new(-1_000_000),
         shutdown: Mutex::new(None),
-        database_ddl: Mutex::new(()),
+        names: Default::default(),
         system_owner: system_owner(),
         url_devices: std::sync::OnceLock::new(),
         suspect_pages: Default::default(),

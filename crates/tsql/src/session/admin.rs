@@ -6,13 +6,14 @@ use super::fail::{Step, Stop};
 use crate::ddl;
 use crate::error::{Result, SqlError};
 use crate::host::{Host, Resolved, TableKind, TableRef};
-use crate::instance::{FIRST_USER_SPID, ShutdownRequest};
+use crate::instance::change::DatabaseChange;
+use crate::instance::{DatabaseEntry, FIRST_USER_SPID, ShutdownRequest};
 use crate::messages;
 use crate::session::SessionState;
 use crate::sink::EnvChange;
 use daruma_base::DatabaseId;
 use daruma_base::cancel::CancelReason;
-use daruma_catalog::CounterId;
+use daruma_catalog::{CounterId, DatabaseDef};
 use daruma_syntax::ast::{self, Expr, KillTarget, Literal, Statement, StatementKind};
 use daruma_syntax::{ParseOptions, parse_object_name};
 use daruma_value::Value;
@@ -39,6 +40,30 @@ impl Execution<'_> {
         self.state.check_cancel()
     }
 
+    /// See [`SessionState::patience`].
+    pub(crate) fn patience(&self) -> impl Fn() -> Result<()> + '_ {
+        self.state.patience()
+    }
+
+    /// Begins a change of a database's definition, when nobody else is changing it.
+    pub(crate) fn begin_change<'e>(
+        &'e self,
+        entry: &'e DatabaseEntry,
+    ) -> Result<DatabaseChange<'e>> {
+        self.instance().begin_change(entry, &self.patience())
+    }
+
+    /// Changes the definition of a database as it is when nobody else changes it.
+    pub(crate) fn change_database(
+        &self,
+        entry: &DatabaseEntry,
+        change: impl FnOnce(&mut DatabaseDef) -> Result<()>,
+    ) -> Result<()> {
+        let mut begun = self.begin_change(entry)?;
+        change(&mut begun.def)?;
+        begun.store()
+    }
+
     pub(crate) fn run_use(&self, name: &str) -> Step<()> {
         let old = self
             .state
@@ -56,7 +81,7 @@ impl Execution<'_> {
         let outermost = self.state.frames.borrow().len() == 1;
         let entered = match outermost {
             true => self.state.enter_database(entry.clone()),
-            false => self.state.visit(&entry).map(|_noted| ()),
+            false => self.state.visit(&entry),
         };
         if let Err(error) = entered {
             return Err(self.failed(0xFD, error));

@@ -101,6 +101,7 @@ pub(crate) use user_message::ENGLISH;
 
 use crate::error::{Result, SqlError};
 use crate::host::SessionSettings;
+use crate::instance::change::ALWAYS;
 use crate::instance::completed::LEAST_100NS;
 use crate::instance::hadr::Route;
 use crate::instance::{DatabaseEntry, Instance, LoginInfo, SessionEntry};
@@ -116,6 +117,7 @@ use parameters::ParameterList;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 use temp::TempTable;
 use transaction::Transaction;
 
@@ -225,7 +227,7 @@ impl Session {
             .sessions
             .add(login, instance.now_utc())
             .ok_or_else(|| SqlError::new(17809, 20, 3, "Could not connect because the maximum number of user connections has already been reached."))?;
-        if let Err(busy) = database.enter(entry.spid) {
+        if let Err(busy) = database.enter(entry.spid, ALWAYS) {
             instance.sessions.remove(entry.spid);
             return Err(busy.followed(messages::error(4060, &[&database.name()])));
         }
@@ -542,24 +544,42 @@ impl SessionState {
 
     /// Moves the session to another database. Error 924 when that is in SINGLE_USER and another's.
     pub(crate) fn enter_database(&self, database: Arc<DatabaseEntry>) -> Result<()> {
-        database.enter(self.entry.spid)?;
+        database.enter(self.entry.spid, &self.patience())?;
         self.entry.activity.lock().database = Some(database.id());
         self.database.replace(database).leave(self.entry.spid);
         Ok(())
     }
 
-    /// The session works in a database that is not its current one. Error 924 when that is in SINGLE_USER and another's; else: is
-    /// it this session's until its request and transaction have ended?
-    pub(crate) fn visit(&self, database: &Arc<DatabaseEntry>) -> Result<bool> {
-        let mut visited = self.visited.borrow_mut();
-        if visited.iter().any(|d| Arc::ptr_eq(d, database)) {
-            return Ok(true);
+    /// The session works in a database that is not its current one, until its request and transaction have ended. Error 924 when that
+    /// is in SINGLE_USER and another's.
+    pub(crate) fn visit(&self, database: &Arc<DatabaseEntry>) -> Result<()> {
+        // Nobody is ever alone in those.
+        if database.is_system() {
+            return Ok(());
         }
-        let noted = database.visit(self.entry.spid)?;
-        if noted {
+        let mut visited = self.visited.borrow_mut();
+        if !visited.iter().any(|d| Arc::ptr_eq(d, database)) {
+            database.visit(self.entry.spid, &self.patience())?;
             visited.push(database.clone());
         }
-        Ok(noted)
+        Ok(())
+    }
+
+    /// Whether a wait for the work of another session goes on: until it is cancelled (3617, 596) or LOCK_TIMEOUT has passed (1222).
+    pub(crate) fn patience(&self) -> impl Fn() -> Result<()> + '_ {
+        let clock = &self.instance.env().clock;
+        let start = clock.monotonic();
+        let timeout = u64::try_from(self.settings.borrow().lock_timeout_ms);
+        move || {
+            self.check_cancel()?;
+            let waited = clock.monotonic().saturating_sub(start);
+            match &timeout {
+                Ok(timeout) if waited >= Duration::from_millis(*timeout) => {
+                    Err(messages::error_state(1222, 51, &[]))
+                }
+                _ => Ok(()),
+            }
+        }
     }
 
     /// Lets go of what [`SessionState::visit`] has noted.

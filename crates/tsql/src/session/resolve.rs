@@ -110,8 +110,9 @@ impl Execution<'_> {
         entry.open()?;
         if entry.id() != current {
             self.state.rights(entry.id())?;
+            self.state.visit(&entry)?;
             // A plan that was kept would be a way in for those who come when it is another's.
-            if self.state.visit(&entry)? {
+            if entry.is_single_user() {
                 self.note_private();
             }
         }

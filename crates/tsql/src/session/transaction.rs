@@ -397,6 +397,10 @@ impl SessionState {
         {
             return Ok(part.txn.clone());
         }
+        let is_current = self.database.borrow().id() == database;
+        if !is_current && let Some(entry) = self.instance.database(database) {
+            self.visit(&entry)?;
+        }
         self.ensure_transaction();
         let open = self.instance.open_database(database)?;
         let txn = open.storage.begin(&self.entry.owner);
@@ -427,6 +431,9 @@ impl SessionState {
         if availability != Availability::Alone {
             let reads_only = self.entry.login.read_only_intent;
             availability.check_intent(&entry.name(), reads_only)?;
+        }
+        if !entry.is_system() {
+            entry.check_admits(self.entry.spid)?;
         }
         Ok(entry.open()?.catalog.current())
     }

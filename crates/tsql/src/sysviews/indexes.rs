@@ -33,6 +33,9 @@ pub(super) const VIEWS: &[View] = &[
     ),
 ];
 
+/// Error of a database in SINGLE_USER that is another session's.
+const IN_USE: i32 = 924;
+
 macro_rules! index_columns_list {
     () => {
         "object_id int; name sysname?; index_id int; type tinyint; type_desc nvarchar(60)?; is_unique bit?;
@@ -372,12 +375,15 @@ fn physical_stats(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let object = source.integer_argument(1).filter(|id| *id != 0);
     let wanted_index = source.integer_argument(2).filter(|id| *id >= 0);
     let mode = figures_mode(source.arguments.get(4));
+    let is_named = source.integer_argument(0).is_some_and(|id| id != 0);
     for entry in source.databases_of_argument(0)? {
         let Ok(open) = entry.open() else { continue };
         let inside = Source::new(source.host, entry.id(), &[]);
         // The state of a database may be seen, and the database not entered.
-        if inside.catalog().is_err() {
-            continue;
+        match inside.catalog() {
+            Err(error) if error.number == IN_USE && is_named => return Err(error),
+            Err(_) => continue,
+            Ok(_) => {}
         }
         each_index(&inside, |table, index| {
             let other_object = object.is_some_and(|id| id != i64::from(table.id));

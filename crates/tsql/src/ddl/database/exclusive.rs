@@ -1,14 +1,11 @@
 //! Having a database to oneself, as options need it that no other session may see change.
 
 use crate::error::Result;
-use crate::host::Host;
-use crate::instance::DatabaseEntry;
-use crate::instance::spid_of_owner;
+use crate::instance::{DatabaseEntry, Shut, spid_of_owner};
 use crate::messages;
 use crate::session::Execution;
 use daruma_base::cancel::CancelReason;
 use daruma_syntax::ast::Termination;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How long WITH ROLLBACK waits for the sessions it ended to leave.
@@ -31,47 +28,54 @@ fn writers(ex: &Execution<'_>, entry: &DatabaseEntry) -> Vec<i32> {
     spids.filter(|s| sessions.get(*s).is_some()).collect()
 }
 
-/// Does another session use the database? One whose client has closed the connection is waited for: whoever closed it
-/// rightly thinks that nobody is there any more.
-pub(crate) fn is_in_use(ex: &Execution<'_>, entry: &DatabaseEntry) -> Result<bool> {
-    let own = i32::from(ex.current_database() == entry.id());
+/// Keeps others out if nobody is there. The door is shut before it is looked whether somebody's transaction has written: none
+/// begins in between.
+fn shut<'e>(ex: &Execution<'_>, entry: &'e DatabaseEntry) -> Option<Shut<'e>> {
+    let shut = entry.shut(ex.spid())?;
+    writers(ex, entry).is_empty().then_some(shut)
+}
+
+/// The database for this session alone; `None` when another session uses it. One whose client has closed the connection is waited
+/// for: whoever closed it rightly thinks that nobody is there any more.
+pub(crate) fn unused<'e>(ex: &Execution<'_>, entry: &'e DatabaseEntry) -> Result<Option<Shut<'e>>> {
     let clock = &ex.instance().env().clock;
     let start = clock.monotonic();
     loop {
-        let writers = writers(ex, entry);
-        if entry.session_count() <= own && writers.is_empty() {
-            return Ok(false);
+        if let Some(shut) = shut(ex, entry) {
+            return Ok(Some(shut));
         }
-        let all = ex.instance().sessions.all();
-        let mut others = all.iter().filter(|s| {
-            let is_there = s.activity.lock().database == Some(entry.id());
-            s.spid != ex.spid() && (is_there || writers.contains(&s.spid))
-        });
+        let users = users(ex, entry);
+        let sessions = ex.instance().sessions.all();
+        let mut others = sessions.iter().filter(|s| users.contains(&s.spid));
         let waited = clock.monotonic().saturating_sub(start);
         if others.any(|s| !s.is_client_gone()) || waited > FAREWELL_WAIT {
-            return Ok(true);
+            return Ok(None);
         }
         ex.check_cancel()?;
         clock.sleep(FAREWELL_STEP);
     }
 }
 
+/// Other sessions that are in the database, visit it, or have a transaction that has written there.
+fn users(ex: &Execution<'_>, entry: &DatabaseEntry) -> Vec<i32> {
+    let mut users = writers(ex, entry);
+    users.extend(entry.sessions().into_iter().filter(|s| *s != ex.spid()));
+    users
+}
+
 /// Waits until this session is the only one in the database, and the only one with a transaction that has written there; WITH
-/// ROLLBACK ends the others.
-pub(super) fn exclusive(
+/// ROLLBACK ends the others. Nobody comes before the guard is dropped.
+pub(super) fn exclusive<'e>(
     ex: &Execution<'_>,
-    entry: &Arc<DatabaseEntry>,
+    entry: &'e DatabaseEntry,
     termination: Option<Termination>,
-) -> Result<()> {
-    let own = i32::from(ex.current_database() == entry.id());
-    let alone = || entry.session_count() <= own && writers(ex, entry).is_empty();
-    if alone() {
-        return Ok(());
-    }
+) -> Result<Shut<'e>> {
     let clock = &ex.instance().env().clock;
     let start = clock.monotonic();
     let patience = match termination {
-        Some(Termination::NoWait) => return Err(messages::error(5070, &[&entry.name()])),
+        Some(Termination::NoWait) => {
+            return shut(ex, entry).ok_or_else(|| messages::error(5070, &[&entry.name()]));
+        }
         Some(Termination::RollbackAfter { seconds }) => {
             Some(Duration::from_secs(u64::from(seconds)))
         }
@@ -80,8 +84,8 @@ pub(super) fn exclusive(
     };
     let mut ended = false;
     loop {
-        if alone() {
-            return Ok(());
+        if let Some(shut) = shut(ex, entry) {
+            return Ok(shut);
         }
         ex.check_cancel()?;
         let waited = clock.monotonic().saturating_sub(start);
@@ -100,10 +104,9 @@ pub(super) fn exclusive(
 }
 
 fn end_sessions(ex: &Execution<'_>, entry: &DatabaseEntry) {
-    let writers = writers(ex, entry);
+    let users = users(ex, entry);
     for session in ex.instance().sessions.all() {
-        let is_there = session.activity.lock().database == Some(entry.id());
-        if (is_there || writers.contains(&session.spid)) && session.spid != ex.spid() {
+        if users.contains(&session.spid) {
             session.cancel.set(CancelReason::Kill);
         }
     }

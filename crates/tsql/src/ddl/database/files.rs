@@ -4,7 +4,7 @@ use super::exclusive::exclusive;
 use super::{claim_files, edit, file_def, file_error, growth, next_file_id, pages, unique_files};
 use crate::error::{Result, SqlError};
 use crate::instance::left_behind::{Cleaner, marked_adding, marked_removing, sync_directories};
-use crate::instance::{DatabaseEntry, DefaultSizes, OpenDatabase, stored_form};
+use crate::instance::{DatabaseEntry, DefaultSizes, OpenDatabase};
 use crate::messages;
 use crate::session::Execution;
 use daruma_catalog::{DatabaseDef, FileDef, FilegroupDef, names_equal};
@@ -38,9 +38,8 @@ fn add_file(
     filegroup: Option<&str>,
 ) -> Result<()> {
     let instance = ex.instance();
-    let _changing = entry.begin_change()?;
-    let before = entry.def();
-    let mut def = (*before).clone();
+    let mut change = ex.begin_change(entry)?;
+    let def = &mut change.def;
     let group = match filegroup {
         None => 1,
         Some(name) => def
@@ -48,19 +47,17 @@ fn add_file(
             .map(|g| g.id)
             .ok_or_else(|| messages::error(1921, &[&"filegroup", &name]))?,
     };
-    let id = free_file_id(&def, open);
+    let id = free_file_id(def, open);
     let file = file_def(ex, &def.name, spec, id, group, "ndf")?;
-    check_file_writable(&def, &file)?;
+    check_file_writable(def, &file)?;
     def.files.push(file.clone());
-    unique_files(&def)?;
+    unique_files(def)?;
     if instance.env().disk.exists(&file.path).unwrap_or(false) {
         return Err(messages::error(5170, &[&file.path.display()]));
     }
-    let _claim = claim_files(ex, std::slice::from_ref(&file.path))?;
+    let _claim = claim_files(ex, std::slice::from_ref(&file.path), &[])?;
     let guid = open.storage.guid();
-    let master = instance.master_catalog()?;
-    let marked = marked_adding(&def, id, guid);
-    master.put_database(&stored_form(&marked, instance.data_dir()))?;
+    change.mark(&marked_adding(&change.def, id, guid))?;
     if let Err(error) = open.storage.add_file(file.spec()) {
         let source = format!("spid{}", ex.spid());
         let cleaner = Cleaner {
@@ -69,11 +66,11 @@ fn add_file(
             source: &source,
         };
         if cleaner.remove(&file, Some(guid)) {
-            instance.store_database(entry, (*before).clone())?;
+            change.give_up()?;
         }
         return Err(file_error(error));
     }
-    instance.store_database(entry, def)
+    change.store()
 }
 
 /// Error 5055 for a file of a filegroup that is READ_ONLY.
@@ -140,12 +137,10 @@ fn remove_closed(
     if open.storage.content_pages(file.id)? > 0 || !open.storage.is_file_settled(file.id)? {
         return Err(not_empty());
     }
-    let (guid, master) = (open.storage.guid(), instance.master_catalog()?);
-    let _changing = entry.begin_change()?;
-    let mut def = (*entry.def()).clone();
-    check_file_writable(&def, file)?;
-    let marked = marked_removing(&def, file.id, guid);
-    master.put_database(&stored_form(&marked, instance.data_dir()))?;
+    let guid = open.storage.guid();
+    let mut change = ex.begin_change(entry)?;
+    check_file_writable(&change.def, file)?;
+    change.mark(&marked_removing(&change.def, file.id, guid))?;
     open.storage.forget_file(file.id);
     let source = format!("spid{}", ex.spid());
     let cleaner = Cleaner {
@@ -155,10 +150,10 @@ fn remove_closed(
     };
     cleaner.remove(file, Some(guid));
     let _ = sync_directories(instance.env(), [&file.path].into_iter());
-    def.files.retain(|f| f.id != file.id);
+    change.def.files.retain(|f| f.id != file.id);
     // A differential backup says nothing of files that are gone since its base.
-    crate::session::forget_differential_base(&mut def);
-    instance.store_database(entry, def)
+    crate::session::forget_differential_base(&mut change.def);
+    change.store()
 }
 
 /// Dropped trees give their pages back, as far as nobody needs them.
@@ -175,8 +170,8 @@ pub(super) fn modify_file(
     spec: &FileSpec,
 ) -> Result<()> {
     let wanted = spec.name.as_ref().map_or(String::new(), |n| n.text.clone());
-    let _changing = entry.begin_change()?;
-    let mut def = (*entry.def()).clone();
+    let mut change = ex.begin_change(entry)?;
+    let def = &mut change.def;
     let file = def
         .files
         .iter()
@@ -188,7 +183,7 @@ pub(super) fn modify_file(
     if spec.offline {
         return Err(messages::not_supported("MODIFY FILE with OFFLINE"));
     }
-    check_file_writable(&def, file)?;
+    check_file_writable(def, file)?;
     let mut file = file.clone();
     let open = entry.open()?;
     let live = open.storage.files();
@@ -226,11 +221,11 @@ pub(super) fn modify_file(
     def.files.retain(|f| f.id != file.id);
     def.files.push(file);
     def.files.sort_by_key(|f| f.id);
-    ex.instance().store_database(entry, def)
+    change.store()
 }
 
 pub(super) fn add_filegroup(ex: &Execution<'_>, entry: &DatabaseEntry, name: &str) -> Result<()> {
-    ex.instance().change_database(entry, |def| {
+    ex.change_database(entry, |def| {
         if def.filegroup_named(name).is_some() {
             return Err(SqlError::new(
                 5035,
@@ -257,7 +252,7 @@ pub(super) fn remove_filegroup(
     entry: &DatabaseEntry,
     name: &str,
 ) -> Result<()> {
-    ex.instance().change_database(entry, |def| {
+    ex.change_database(entry, |def| {
         let group = def
             .filegroup_named(name)
             .ok_or_else(|| messages::error(1921, &[&"filegroup", &name]))?;
@@ -281,6 +276,7 @@ pub(super) fn modify_filegroup(
         .filegroup_named(name)
         .map(|g| g.id)
         .ok_or_else(|| messages::error(1921, &[&"filegroup", &name]))?;
+    let mut alone = None;
     if matches!(
         change,
         FilegroupChange::ReadOnly | FilegroupChange::ReadWrite
@@ -295,7 +291,7 @@ pub(super) fn modify_filegroup(
             let what = "READ_ONLY for the filegroup of the persistent version store";
             return Err(messages::not_supported(what));
         }
-        exclusive(ex, entry, None)?;
+        alone = Some(exclusive(ex, entry, None)?);
     }
     if matches!(change, FilegroupChange::AutogrowAllFiles) {
         return Err(messages::not_supported("AUTOGROW_ALL_FILES"));
@@ -312,5 +308,7 @@ pub(super) fn modify_filegroup(
                 _ => {}
             }
         }
-    })
+    })?;
+    drop(alone);
+    Ok(())
 }

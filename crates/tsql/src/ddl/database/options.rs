@@ -105,23 +105,23 @@ fn set_option(
             let group = version_store_filegroup.as_ref().map(|g| g.text.as_str());
             accelerated_recovery(ex, entry, *on, group, termination)
         }
-        DatabaseOption::DelayedDurability(value) => delayed_durability(entry, *value),
-        DatabaseOption::Recovery(model) => recovery_model(entry, *model),
+        DatabaseOption::DelayedDurability(value) => delayed_durability(ex, entry, *value),
+        DatabaseOption::Recovery(model) => recovery_model(ex, entry, *model),
         DatabaseOption::TargetRecoveryTime { seconds } => {
-            with_settings(entry, |s| s.target_recovery_seconds = *seconds)
+            with_settings(ex, entry, |s| s.target_recovery_seconds = *seconds)
         }
         DatabaseOption::ReadCommittedSnapshot(on) => {
-            exclusive(ex, entry, termination)?;
-            with_settings(entry, |s| s.read_committed_snapshot = *on)
+            let _alone = exclusive(ex, entry, termination)?;
+            with_settings(ex, entry, |s| s.read_committed_snapshot = *on)
         }
         DatabaseOption::AllowSnapshotIsolation(on) => {
-            with_settings(entry, |s| s.allow_snapshot = *on)
+            with_settings(ex, entry, |s| s.allow_snapshot = *on)
         }
         DatabaseOption::ReadOnly(on) => {
-            exclusive(ex, entry, termination)?;
+            let _alone = exclusive(ex, entry, termination)?;
             // Nobody can do it later.
             crate::instance::save_counters(&entry.open()?)?;
-            with_settings(entry, |s| s.read_only = *on)
+            with_settings(ex, entry, |s| s.read_only = *on)
         }
         DatabaseOption::CompatibilityLevel(level) => compatibility_level(ex, entry, *level),
         DatabaseOption::PageVerify(verify) => page_verify(ex, entry, *verify),
@@ -143,18 +143,18 @@ fn named_option(ex: &Execution<'_>, entry: &DatabaseEntry, item: &ast::OptionIte
     let is = |name: &str| item.name.eq_ignore_ascii_case(name);
     if is(DELAYED_MILLISECONDS) {
         let value = bound_value(item, 1..=60_000)?;
-        return with_settings(entry, |s| s.delayed_milliseconds = value);
+        return with_settings(ex, entry, |s| s.delayed_milliseconds = value);
     }
     if is(DELAYED_KILOBYTES) {
         let value = bound_value(item, 64..=65_536)?;
-        return with_settings(entry, |s| s.delayed_kilobytes = value);
+        return with_settings(ex, entry, |s| s.delayed_kilobytes = value);
     }
     if is(VERSIONS_MAX) {
         let megabytes = version_store_limit(item)?;
-        return with_settings(entry, |s| s.version_store_megabytes = megabytes);
+        return with_settings(ex, entry, |s| s.version_store_megabytes = megabytes);
     }
     if is(OPTIMIZED_LOCKING) {
-        return optimized_locking(entry, item);
+        return optimized_locking(ex, entry, item);
     }
     if is_mirroring(&item.name) {
         return Err(messages::not_supported("database mirroring"));
@@ -179,8 +179,12 @@ fn named_option(ex: &Execution<'_>, entry: &DatabaseEntry, item: &ast::OptionIte
     })
 }
 
-fn delayed_durability(entry: &DatabaseEntry, value: ast::DelayedDurability) -> Result<()> {
-    with_settings(entry, |s| {
+fn delayed_durability(
+    ex: &Execution<'_>,
+    entry: &DatabaseEntry,
+    value: ast::DelayedDurability,
+) -> Result<()> {
+    with_settings(ex, entry, |s| {
         s.delayed_durability = match value {
             ast::DelayedDurability::Disabled => storage::DelayedDurability::Disabled,
             ast::DelayedDurability::Allowed => storage::DelayedDurability::Allowed,
@@ -189,8 +193,12 @@ fn delayed_durability(entry: &DatabaseEntry, value: ast::DelayedDurability) -> R
     })
 }
 
-fn recovery_model(entry: &DatabaseEntry, model: ast::RecoveryModel) -> Result<()> {
-    with_settings(entry, |s| {
+fn recovery_model(
+    ex: &Execution<'_>,
+    entry: &DatabaseEntry,
+    model: ast::RecoveryModel,
+) -> Result<()> {
+    with_settings(ex, entry, |s| {
         s.recovery_model = match model {
             ast::RecoveryModel::Full => storage::RecoveryModel::Full,
             ast::RecoveryModel::BulkLogged => storage::RecoveryModel::BulkLogged,
@@ -308,7 +316,11 @@ fn is_mirroring(option: &str) -> bool {
 }
 
 /// Rows are locked through their transaction in any case; with row versions, those alone that qualify.
-fn optimized_locking(entry: &DatabaseEntry, item: &ast::OptionItem) -> Result<()> {
+fn optimized_locking(
+    ex: &Execution<'_>,
+    entry: &DatabaseEntry,
+    item: &ast::OptionItem,
+) -> Result<()> {
     let on = match option_value(&item.value).as_deref() {
         None | Some("ON") => true,
         Some("OFF") => false,
@@ -317,7 +329,7 @@ fn optimized_locking(entry: &DatabaseEntry, item: &ast::OptionItem) -> Result<()
     if on && !entry.open()?.storage.settings().accelerated_recovery {
         return Err(messages::error(12133, &[]));
     }
-    with_settings(entry, |s| s.optimized_locking = on)
+    with_settings(ex, entry, |s| s.optimized_locking = on)
 }
 
 /// Megabytes; 0 for no limit.
@@ -373,9 +385,13 @@ pub(super) fn option_value(value: &OptionValue) -> Option<String> {
     })
 }
 
-fn with_settings(entry: &DatabaseEntry, change: impl FnOnce(&mut Settings)) -> Result<()> {
+fn with_settings(
+    ex: &Execution<'_>,
+    entry: &DatabaseEntry,
+    change: impl FnOnce(&mut Settings),
+) -> Result<()> {
     let open = entry.open()?;
-    let _changing = entry.begin_change()?;
+    let _changing = ex.begin_change(entry)?;
     let mut settings = open.storage.settings();
     change(&mut settings);
     Ok(open.storage.set_settings(settings)?)
@@ -422,10 +438,11 @@ fn accelerated_recovery(
     }
     if settings.accelerated_recovery != on {
         // Transactions begun before go on as they began, so nobody has to leave, unless a termination clause says so.
-        if termination.is_some() {
-            exclusive(ex, entry, termination)?;
-        }
-        with_settings(entry, |s| {
+        let _alone = match termination {
+            Some(_) => Some(exclusive(ex, entry, termination)?),
+            None => None,
+        };
+        with_settings(ex, entry, |s| {
             s.accelerated_recovery = on;
             s.version_store_filegroup = group;
         })?;
@@ -456,26 +473,12 @@ fn user_access(
         ast::UserAccess::Multi => UserAccess::Multi,
     };
     match access {
-        UserAccess::Single => single_user(ex, entry, termination),
-        UserAccess::Restricted => {
-            exclusive(ex, entry, termination)?;
+        UserAccess::Single | UserAccess::Restricted => {
+            let _alone = exclusive(ex, entry, termination)?;
             edit(ex, entry, |def| def.user_access = access)
         }
         UserAccess::Multi => edit(ex, entry, |def| def.user_access = access),
     }
-}
-
-fn single_user(
-    ex: &Execution<'_>,
-    entry: &Arc<DatabaseEntry>,
-    termination: Option<Termination>,
-) -> Result<()> {
-    exclusive(ex, entry, termination)?;
-    // Somebody may have come since.
-    while !entry.close_for_others(ex.spid()) {
-        exclusive(ex, entry, termination)?;
-    }
-    edit(ex, entry, |def| def.user_access = UserAccess::Single).inspect_err(|_| entry.reopen_door())
 }
 
 fn set_state(
@@ -489,7 +492,7 @@ fn set_state(
             if ex.current_database() == entry.id() {
                 return Err(messages::error(5070, &[&entry.name()]));
             }
-            exclusive(ex, entry, termination)?;
+            let _alone = exclusive(ex, entry, termination)?;
             if let Some(open) = entry.take_open() {
                 close_database(&open)?;
             }
@@ -500,9 +503,10 @@ fn set_state(
                 return Ok(());
             }
             // One whose log failed is recovered, as a start of the server would do it.
-            if entry.held().is_some() {
-                exclusive(ex, entry, termination)?;
-            }
+            let _alone = match entry.held() {
+                Some(_) => Some(exclusive(ex, entry, termination)?),
+                None => None,
+            };
             if let Some(suspect) = entry.take_open() {
                 close_database(&suspect)?;
                 entry.set_failed("its log failed".into());

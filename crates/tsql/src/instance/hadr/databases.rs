@@ -5,6 +5,7 @@
 
 use super::super::{DatabaseEntry, Instance, OpenDatabase, stored_form};
 use crate::error::Result;
+use crate::instance::change::ALWAYS;
 use crate::instance::left_behind::registration;
 use crate::messages;
 use crate::session::{RESTORING, forget_restores, ready_to_follow};
@@ -21,13 +22,13 @@ impl Instance {
         entry: &DatabaseEntry,
         known: Option<Lsn>,
     ) -> Result<Arc<Secondary>> {
-        let changing = entry.begin_change()?;
-        let mut def = (*entry.def()).clone();
-        if def.options.get(RESTORING).is_none_or(|s| !s.is_empty()) {
-            ready_to_follow(&self.env, &mut def)?;
-            self.store_database(entry, def.clone())?;
+        let mut change = self.begin_change(entry, ALWAYS)?;
+        let restored = change.def.options.get(RESTORING);
+        if restored.is_none_or(|s| !s.is_empty()) {
+            ready_to_follow(&self.env, &mut change.def)?;
+            change.store()?;
         }
-        drop(changing);
+        let def = entry.def();
         let opening = Opening {
             registration: Some(registration(&def)),
             ..Opening::default()
@@ -59,16 +60,15 @@ impl Instance {
 
     /// A copy that is in no role of its own waits for more log; one that leads does not.
     pub fn set_restoring(&self, entry: &DatabaseEntry, is_restoring: bool) -> Result<()> {
-        let _changing = entry.begin_change()?;
-        let mut def = (*entry.def()).clone();
-        let before = def.options.clone();
-        match is_restoring {
-            true => def.options.insert(RESTORING.into(), String::new()),
-            false => def.options.remove(RESTORING),
+        let mut change = self.begin_change(entry, ALWAYS)?;
+        let options = &mut change.def.options;
+        let before = match is_restoring {
+            true => options.insert(RESTORING.into(), String::new()),
+            false => options.remove(RESTORING),
         };
-        match def.options == before {
+        match before.as_ref() == options.get(RESTORING) {
             true => Ok(()),
-            false => self.store_database(entry, def),
+            false => change.store(),
         }
     }
 
@@ -82,11 +82,11 @@ impl Instance {
 
     /// A copy of another server's database that has just been written becomes a database of this one, which waits for more log.
     pub fn adopt_database(&self, mut def: DatabaseDef) -> Result<Arc<DatabaseEntry>> {
-        let _one_at_a_time = self.database_ddl.lock();
+        let claim = self.claim_names(&[&def.name], ALWAYS)?;
         if self.database_named(&def.name).is_some() {
             return Err(messages::error(1801, &[&def.name]));
         }
-        def.id = self.free_database_id();
+        def.id = claim.free_id();
         def.offline = false;
         // Who owned it elsewhere, and what only an administrator gives, is not the other server's to say.
         self.give_to_administrator(&mut def);

@@ -317,7 +317,9 @@ impl Execution<'_> {
             "is_rolemember" => self.is_database_role_member(text(args, 0)?, given(args, 1)?),
             "has_dbaccess" => match self.state.instance.database_named(text(args, 0)?) {
                 Some(entry) => {
-                    let open = entry.open().is_ok() && self.state.rights(entry.id()).is_ok();
+                    let open = entry.open().is_ok()
+                        && entry.check_admits(self.spid()).is_ok()
+                        && self.state.rights(entry.id()).is_ok();
                     Value::Int(i32::from(open))
                 }
                 None => Value::Null,

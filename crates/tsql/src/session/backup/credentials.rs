@@ -3,14 +3,15 @@
 //! They are kept with master's own definition, the secrets encrypted with the service master key.
 
 use crate::error::Result;
-use crate::instance::{Instance, MASTER, MasterKey};
+use crate::instance::{DatabaseEntry, Instance, MASTER, MasterKey};
 use crate::messages;
 use crate::session::Execution;
 use crate::session::principals::option_text;
 use daruma_backup::Credential;
-use daruma_catalog::names_equal;
+use daruma_catalog::{DatabaseDef, names_equal};
 use daruma_syntax::ast::OptionItem;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 const PREFIX: &str = "DARUMA CREDENTIAL ";
 
@@ -27,10 +28,11 @@ pub(crate) struct Stored {
 
 /// All credentials of the server, by name.
 pub(crate) fn all(instance: &Instance) -> Vec<Stored> {
-    let Some(master) = instance.database(MASTER) else {
-        return Vec::new();
-    };
-    let def = master.def();
+    let master = instance.database(MASTER);
+    master.map_or_else(Vec::new, |master| kept_in(&master.def()))
+}
+
+fn kept_in(def: &DatabaseDef) -> Vec<Stored> {
     let texts = def
         .options
         .iter()
@@ -40,25 +42,12 @@ pub(crate) fn all(instance: &Instance) -> Vec<Stored> {
         .collect()
 }
 
-fn named(instance: &Instance, name: &str) -> Option<Stored> {
-    all(instance)
-        .into_iter()
-        .find(|c| names_equal(&c.name, name))
+fn named(all: Vec<Stored>, name: &str) -> Option<Stored> {
+    all.into_iter().find(|c| names_equal(&c.name, name))
 }
 
-fn change(instance: &Instance, name: &str, stored: Option<&Stored>) -> Result<()> {
-    let Some(master) = instance.database(MASTER) else {
-        return Ok(());
-    };
-    let _one_at_a_time = instance.database_ddl.lock();
-    let key = format!("{PREFIX}{}", name.to_lowercase());
-    instance.change_database(&master, |def| {
-        match stored.and_then(|s| serde_json::to_string(s).ok()) {
-            Some(text) => def.options.insert(key, text),
-            None => def.options.remove(&key),
-        };
-        Ok(())
-    })
+fn key_of(name: &str) -> String {
+    format!("{PREFIX}{}", name.to_lowercase())
 }
 
 pub(crate) fn put(
@@ -69,36 +58,48 @@ pub(crate) fn put(
 ) -> Result<()> {
     let may = ex.state.server_rights().has("ALTER ANY CREDENTIAL");
     let instance = ex.instance();
-    let before = named(instance, name);
-    match (&before, alter) {
-        (_, false) if !may => return Err(messages::error(15247, &[])),
-        (before, true) if before.is_none() || !may => {
-            return Err(messages::error(15151, &[&"alter", &"credential", &name]));
+    let master = master(ex)?;
+    ex.change_database(&master, |def| {
+        let all = kept_in(def);
+        let next_id = all.iter().map(|c| c.id).max().unwrap_or(65_535) + 1;
+        let before = named(all, name);
+        match (&before, alter) {
+            (_, false) if !may => return Err(messages::error(15247, &[])),
+            (before, true) if before.is_none() || !may => {
+                return Err(messages::error(15151, &[&"alter", &"credential", &name]));
+            }
+            (Some(_), false) => return Err(messages::error(15028, &[&name])),
+            _ => {}
         }
-        (Some(_), false) => return Err(messages::error(15028, &[&name])),
-        _ => {}
-    }
-    let now = instance.now_utc();
-    let next_id = all(instance).iter().map(|c| c.id).max().unwrap_or(65_535) + 1;
-    let secret = option_text(options, "SECRET").unwrap_or_default();
-    let key = MasterKey::load_or_create(instance.env(), instance.data_dir())?;
-    let stored = Stored {
-        id: before.as_ref().map_or(next_id, |b| b.id),
-        name: name.to_string(),
-        identity: option_text(options, "IDENTITY").unwrap_or_default(),
-        secret: key.seal(instance.env().random.as_ref(), &owner(name), &secret)?,
-        created_utc: before.map_or(now, |b| b.created_utc),
-        modified_utc: now,
-    };
-    change(instance, name, Some(&stored))
+        let now = instance.now_utc();
+        let secret = option_text(options, "SECRET").unwrap_or_default();
+        let key = MasterKey::load_or_create(instance.env(), instance.data_dir())?;
+        let stored = Stored {
+            id: before.as_ref().map_or(next_id, |b| b.id),
+            name: name.to_string(),
+            identity: option_text(options, "IDENTITY").unwrap_or_default(),
+            secret: key.seal(instance.env().random.as_ref(), &owner(name), &secret)?,
+            created_utc: before.map_or(now, |b| b.created_utc),
+            modified_utc: now,
+        };
+        let text = serde_json::to_string(&stored).unwrap_or_default();
+        def.options.insert(key_of(name), text);
+        Ok(())
+    })
 }
 
 pub(crate) fn remove(ex: &Execution<'_>, name: &str) -> Result<()> {
     let may = ex.state.server_rights().has("ALTER ANY CREDENTIAL");
-    match named(ex.instance(), name) {
-        Some(_) if may => change(ex.instance(), name, None),
+    let master = master(ex)?;
+    ex.change_database(&master, |def| match def.options.remove(&key_of(name)) {
+        Some(_) if may => Ok(()),
         _ => Err(messages::error(15151, &[&"drop", &"credential", &name])),
-    }
+    })
+}
+
+fn master(ex: &Execution<'_>) -> Result<Arc<DatabaseEntry>> {
+    let master = ex.instance().database(MASTER);
+    master.ok_or_else(|| messages::error(911, &[&"master"]))
 }
 
 /// The credential for a URL: the one that is named, or the one whose name the URL begins with, the longest of them.
@@ -114,7 +115,7 @@ pub(super) fn for_url(
         {
             return Err(messages::error(15151, &[&"find", &"credential", &name]));
         }
-        Some(name) => named(ex.instance(), name),
+        Some(name) => named(all(ex.instance()), name),
         None => all(ex.instance())
             .into_iter()
             .filter(|c| is_prefix(&c.name, url))

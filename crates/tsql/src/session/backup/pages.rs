@@ -117,13 +117,13 @@ impl Job<'_, '_> {
         require_exclusive(self.ex, &entry)?;
         let mut roll = PageRoll::new(pages);
         let state = restore_pages(&self.set, &mut roll, None).map_err(super::sql_error)?;
-        let def = self.keep(&entry, &Progress { state, step: 1 }, &roll)?;
+        self.keep(&entry, &Progress { state, step: 1 }, &roll)?;
         if let Some(open) = entry.take_open() {
             // A database with damaged pages may not close cleanly; recovery will see to it.
             let _ = close_database(&open);
         }
         self.ex.instance().plans.clear();
-        self.end_step(&entry, &def, roll.ids().len())
+        self.end_step(&entry, roll.ids().len())
     }
 
     /// Pages go to the end of the log, like the rest of the database.
@@ -161,32 +161,32 @@ impl Job<'_, '_> {
             state: state.map_err(super::sql_error)?,
             step: progress.step + 1,
         };
-        let def = self.keep(entry, &next, &roll)?;
-        self.end_step(entry, &def, roll.ids().len())
+        self.keep(entry, &next, &roll)?;
+        self.end_step(entry, roll.ids().len())
     }
 
     /// Writes the pages of a step, and then that it is the last one.
-    fn keep(
-        &self,
-        entry: &Arc<DatabaseEntry>,
-        progress: &Progress,
-        roll: &PageRoll,
-    ) -> Result<DatabaseDef> {
+    fn keep(&self, entry: &Arc<DatabaseEntry>, progress: &Progress, roll: &PageRoll) -> Result<()> {
         let instance = self.ex.instance();
         let before = entry.def();
-        let mut def = (*before).clone();
-        write_whole(&instance.env().disk, &progress.file(&def), &roll.encode())?;
+        write_whole(
+            &instance.env().disk,
+            &progress.file(&before),
+            &roll.encode(),
+        )?;
         let text = serde_json::to_string(progress).unwrap_or_default();
-        def.options.insert(PAGES.into(), text);
-        def.options.insert(RESTORING.into(), String::new());
-        instance.save_database(entry, def.clone())?;
+        self.ex.change_database(entry, |def| {
+            def.options.insert(PAGES.into(), text);
+            def.options.insert(RESTORING.into(), String::new());
+            Ok(())
+        })?;
         if let Some(old) = Progress::of(&before) {
             let _ = instance.env().disk.remove(&old.file(&before));
         }
-        Ok(def)
+        Ok(())
     }
 
-    fn end_step(&self, entry: &Arc<DatabaseEntry>, def: &DatabaseDef, pages: usize) -> Result<()> {
+    fn end_step(&self, entry: &Arc<DatabaseEntry>, pages: usize) -> Result<()> {
         let (what, log) = match self.info().kind {
             BackupKind::Log => ("RESTORE LOG", true),
             _ => ("RESTORE DATABASE ... FILE=<name>", false),
@@ -195,6 +195,7 @@ impl Job<'_, '_> {
         if self.ending == Ending::Recovery {
             recover(self.ex, entry)?;
         }
+        let def = entry.def();
         let file = def.files.iter().find(|f| (f.filegroup == 0) == log);
         let file = file.map_or("", |f| f.logical_name.as_str());
         let count = match log {
@@ -245,7 +246,7 @@ fn write_whole(disk: &Arc<dyn Disk>, path: &Path, bytes: &[u8]) -> Result<()> {
 pub(super) fn recover(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>) -> Result<()> {
     let instance = ex.instance();
     let (progress, roll) = load(ex, entry)?;
-    let (state, mut def) = (&progress.state, (*entry.def()).clone());
+    let (state, def) = (&progress.state, entry.def());
     let path = path_of(&def);
     let needs_log = || {
         let end = state.end_lsn;
@@ -261,10 +262,12 @@ pub(super) fn recover(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>) -> Result<
         .mend_pages(state.guid, def.file_specs(), roll, from)?;
     mended.ok_or_else(needs_log)?;
     let kept = progress.file(&def);
-    def.options.remove(PAGES);
-    def.options.remove(RESTORING);
     let (open, lines) = open_files(ex, &def)?;
-    instance.save_database(entry, def)?;
+    instance.change_database(entry, |def| {
+        def.options.remove(PAGES);
+        def.options.remove(RESTORING);
+        Ok(())
+    })?;
     entry.set_open(open);
     instance.plans.clear();
     let source = format!("spid{}", ex.spid());

@@ -14,10 +14,11 @@ use super::{BASE, PAGES, PATH, RESTORING, ROLLED_TO, STANDBY, Watch, files_besid
 use super::{standby, suspect};
 use crate::error::{Result, SqlError};
 use crate::host::Host;
+use crate::instance::change::{ALWAYS, GoOn};
 use crate::instance::left_behind::{registration, sync_directories};
 use crate::instance::{
-    DatabaseEntry, FileClaim, FileOwner, MASTER, OpenDatabase, close_database, recovery_lines,
-    stored_form,
+    DatabaseEntry, FileClaim, FileOwner, MASTER, NameClaim, OpenDatabase, close_database,
+    recovery_lines, stored_form,
 };
 use crate::messages;
 use crate::session::Execution;
@@ -45,7 +46,7 @@ pub(super) fn restore(ex: &Execution<'_>, statement: &ast::Restore) -> Result<()
     };
     let options = Options::evaluate(ex, &statement.options)?;
     let ending = options.ending(ex)?;
-    let _one_at_a_time = ex.instance().database_ddl.lock();
+    let claim = ex.instance().claim_names(&[&name], &ex.patience())?;
     let entry = ex.instance().database_named(&name);
     if statement.devices.is_empty() {
         return without_devices(ex, &name, entry.as_ref(), ending, &options);
@@ -59,6 +60,7 @@ pub(super) fn restore(ex: &Execution<'_>, statement: &ast::Restore) -> Result<()
     let job = Job {
         ex,
         name,
+        claim,
         entry,
         moves: options::moves(ex, &statement.moves)?,
         options,
@@ -90,15 +92,16 @@ pub(super) fn require_exclusive(ex: &Execution<'_>, entry: &DatabaseEntry) -> Re
         return Err(messages::error(3102, &[&entry.name()]));
     }
     entry.check_recovered()?;
-    match crate::ddl::database::is_in_use(ex, entry)? {
-        true => Err(messages::error(3101, &[])),
-        false => Ok(()),
+    match crate::ddl::database::unused(ex, entry)? {
+        None => Err(messages::error(3101, &[])),
+        Some(_) => Ok(()),
     }
 }
 
 pub(super) struct Job<'e, 'a> {
     pub ex: &'e Execution<'a>,
     pub name: String,
+    claim: NameClaim<'e>,
     entry: Option<Arc<DatabaseEntry>>,
     pub options: Options,
     pub ending: Ending,
@@ -143,7 +146,7 @@ impl Job<'_, '_> {
         let beside_old = entry.map_or_else(Vec::new, |e| files_beside(&e.def()));
         let disk = &self.env().disk;
         let under_way = self.under_way(&def);
-        self.mark(&def, &under_way)?;
+        self.mark(&def, &under_way, &self.ex.patience())?;
         let beside = with_suffix(&def, RESTORED_AS);
         remove_all(disk, &beside);
         let watch = Watch::new(self.ex, "RESTORE DATABASE", self.options.stats());
@@ -203,13 +206,10 @@ impl Job<'_, '_> {
 
     /// The definition in the backup under the new name, with the files where MOVE puts them.
     fn planned_definition(&self) -> Result<DatabaseDef> {
-        let instance = self.ex.instance();
         let mut def = self.definition()?;
         def.name.clone_from(&self.name);
-        def.id = self
-            .entry
-            .as_ref()
-            .map_or_else(|| instance.free_database_id(), |e| e.id().0);
+        let entry = self.entry.as_ref();
+        def.id = entry.map_or_else(|| self.claim.free_id(), |e| e.id().0);
         def.offline = false;
         self.options.restrict(&mut def);
         // Who owned it elsewhere, and what only an administrator gives, is not the backup's to say.
@@ -331,14 +331,15 @@ impl Job<'_, '_> {
         }
     }
 
-    /// `def` is the definition that a new database is to have.
-    fn mark(&self, def: &DatabaseDef, under_way: &UnderWay) -> Result<()> {
+    /// `def` is the definition that a new database is to have; `go_on` ends the wait for another change of one that is there.
+    fn mark(&self, def: &DatabaseDef, under_way: &UnderWay, go_on: GoOn<'_>) -> Result<()> {
         let instance = self.ex.instance();
         let data_dir = instance.data_dir();
         match &self.entry {
             Some(entry) => {
-                let marked = under_way.mark(&entry.def(), data_dir);
-                instance.save_database(entry, marked)
+                let mut change = instance.begin_change(entry, go_on)?;
+                change.def = under_way.mark(&change.def, data_dir);
+                change.store()
             }
             None => {
                 let marked = stored_form(&under_way.mark(def, data_dir), data_dir);
@@ -362,10 +363,11 @@ impl Job<'_, '_> {
         };
     }
 
+    /// Also after the statement was cancelled.
     fn forget_mark(&self, entry: &DatabaseEntry) -> Result<()> {
-        let mut def = (*entry.def()).clone();
-        match under_way::forget(&mut def) {
-            true => self.ex.instance().save_database(entry, def),
+        let mut change = self.ex.instance().begin_change(entry, ALWAYS)?;
+        match under_way::forget(&mut change.def) {
+            true => change.store(),
             false => Ok(()),
         }
     }
@@ -377,23 +379,16 @@ impl Job<'_, '_> {
         state: &RestoreState,
         under_way: UnderWay,
     ) -> Result<Vec<String>> {
-        let old = self.entry.as_ref().map(|entry| {
-            let mut def = (*entry.def()).clone();
-            under_way::forget(&mut def);
-            (entry.clone(), def)
-        });
+        let old = self.entry.as_ref().map(|entry| entry.def());
         let exchanging = under_way.at(Step::Exchanging);
-        self.mark(def, &exchanging)
+        self.mark(def, &exchanging, ALWAYS)
             .inspect_err(|_| self.unmark(def))?;
         if let Some(open) = self.entry.as_ref().and_then(|e| e.take_open()) {
             // What cannot be written any more is about to be replaced; it is there again if the restore fails.
             let _ = close_database(&open);
         }
-        let old_files = old
-            .as_ref()
-            .map(|(_, d)| d.files.clone())
-            .unwrap_or_default();
-        let old_paths = old.as_ref().map(|(_, d)| paths_of(d)).unwrap_or_default();
+        let old_files = old.as_ref().map_or_else(Vec::new, |d| d.files.clone());
+        let old_paths = old.as_ref().map_or_else(Vec::new, |d| paths_of(d));
         let exchange = Exchange::new(&self.env().disk, old_paths, paths_of(def));
         let result = exchange
             .forward()
@@ -411,15 +406,15 @@ impl Job<'_, '_> {
             Err(error) => {
                 // It may have become what it was to be in master, though that could not be told. Then the next start goes by
                 // what it finds there, and by the files of both, which stay.
-                if let Err(unknown) = self.mark(def, &exchanging) {
-                    if let Some((entry, _)) = old {
+                if let Err(unknown) = self.mark(def, &exchanging, ALWAYS) {
+                    if let Some(entry) = &self.entry {
                         entry.set_failed(unknown.message);
                     }
                     return Err(error);
                 }
                 let is_back = exchange.back().is_ok();
-                match old {
-                    Some((entry, old_def)) => self.reopen(&entry, &old_def, is_back),
+                match &self.entry {
+                    Some(entry) => self.reopen(entry, is_back),
                     None if is_back => self.unmark(def),
                     None => {}
                 }
@@ -440,8 +435,9 @@ impl Job<'_, '_> {
         let mut lines = Vec::new();
         let mut open = None;
         if self.recovers() {
-            let (opened, told) = recover(self.ex, &mut def, state)?;
-            (open, lines) = (Some(opened), told);
+            let recovered = recover(self.ex, &def, state)?;
+            recovered.note(&mut def);
+            (open, lines) = (Some(recovered.open), recovered.lines);
         } else {
             remember(&mut def, state);
             self.note_moment(&mut def);
@@ -460,7 +456,12 @@ impl Job<'_, '_> {
                 entry
             }
         };
-        let saved = instance.save_database(&entry, def);
+        // Who owns it now is not what the backup, nor the beginning of the restore, says.
+        let saved = instance.change_database(&entry, |current| {
+            def.owner = std::mem::take(&mut current.owner);
+            *current = def;
+            Ok(())
+        });
         match (saved, open) {
             (Ok(()), Some(open)) => entry.set_open(open),
             (Ok(()), None) => {}
@@ -480,12 +481,13 @@ impl Job<'_, '_> {
 
     /// After a failed exchange: the old database as it was. While it is not certain that its files have their names for good
     /// (`is_back`), the definition goes on telling the next start to see to that.
-    fn reopen(&self, entry: &Arc<DatabaseEntry>, def: &DatabaseDef, is_back: bool) {
+    fn reopen(&self, entry: &Arc<DatabaseEntry>, is_back: bool) {
         let instance = self.ex.instance();
         let restored = match is_back {
-            true => instance.save_database(entry, def.clone()),
+            true => self.forget_mark(entry),
             false => Ok(()),
         };
+        let def = &entry.def();
         if entry.is_standby() {
             let opened = restored.and_then(|()| standby::open_files(instance.engine(), def));
             if let Ok((open, _)) = opened {
@@ -611,39 +613,40 @@ impl Job<'_, '_> {
             let is_there = |path: &FilePath| self.env().disk.exists(path).unwrap_or(false);
             let guid = self.info().database_guid;
             let adding = UnderWay::new(Step::Adding, guid, &added, is_there);
-            self.mark(def, &adding)?;
+            self.mark(def, &adding, &self.ex.patience())?;
         }
         Ok((added.iter().map(FileDef::spec).collect(), claim))
     }
 
     fn save_state(&self, entry: &Arc<DatabaseEntry>, state: &RestoreState) -> Result<()> {
-        let mut def = (*entry.def()).clone();
-        remember(&mut def, state);
-        self.ex.instance().save_database(entry, def)
+        self.ex.change_database(entry, |def| {
+            remember(def, state);
+            Ok(())
+        })
     }
 
     fn applied(
         &self,
         entry: &Arc<DatabaseEntry>,
-        mut def: DatabaseDef,
+        restored: DatabaseDef,
         state: &RestoreState,
         short: bool,
     ) -> Result<Vec<String>> {
-        remember(&mut def, state);
-        self.note_moment(&mut def);
-        self.options.restrict(&mut def);
         let instance = self.ex.instance();
-        instance.save_database(entry, def.clone())?;
+        instance.change_database(entry, |def| {
+            (def.files, def.filegroups) = (restored.files, restored.filegroups);
+            under_way::forget(def);
+            remember(def, state);
+            self.note_moment(def);
+            self.options.restrict(def);
+            Ok(())
+        })?;
         match &self.ending {
             Ending::Standby(undo) => return standby::enter(self.ex, entry, undo),
             Ending::Recovery if !short => {}
             Ending::Recovery | Ending::NoRecovery => return Ok(Vec::new()),
         }
-        let (open, lines) = recover(self.ex, &mut def, state)?;
-        instance.save_database(entry, def)?;
-        entry.set_open(open);
-        instance.plans.clear();
-        Ok(lines)
+        recover_in_place(self.ex, entry, Some(state), |_| {})
     }
 
     /// Errors 4335 and 4338: a point in time that lies before what the database holds, or would hold, already.
@@ -738,19 +741,8 @@ fn recover_only(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, options: &Option
         super::pages::recover(ex, entry)?;
         return say(ex, watch.summary("RESTORE DATABASE", 0));
     }
-    let mut def = (*entry.def()).clone();
-    options.restrict(&mut def);
-    let (open, lines) = match state_of(&def) {
-        Some(state) => recover(ex, &mut def, &state)?,
-        // After a tail-log backup the files are as they were.
-        None => {
-            def.options.remove(RESTORING);
-            open_files(ex, &def)?
-        }
-    };
-    ex.instance().save_database(entry, def)?;
-    entry.set_open(open);
-    ex.instance().plans.clear();
+    let state = state_of(&entry.def());
+    let lines = recover_in_place(ex, entry, state.as_ref(), |def| options.restrict(def))?;
     let source = format!("spid{}", ex.spid());
     lines
         .iter()
@@ -786,15 +778,39 @@ pub(super) fn state_of(def: &DatabaseDef) -> Option<RestoreState> {
     serde_json::from_str(def.options.get(RESTORING)?).ok()
 }
 
+/// Restored files that are a database again.
+struct Recovered {
+    open: OpenDatabase,
+    /// For the error log.
+    lines: Vec<String>,
+    /// Where the new recovery path begins, and what differential backups build on; none after a backup of the tail of the log, which
+    /// left the files as they were.
+    begun: Option<(RecoveryPath, Base)>,
+}
+
+impl Recovered {
+    /// What the definition says of it.
+    fn note(&self, def: &mut DatabaseDef) {
+        def.options.remove(RESTORING);
+        let Some((path, base)) = &self.begun else {
+            return;
+        };
+        def.options.remove(ROLLED_TO);
+        let texts = [
+            (PATH, serde_json::to_string(path)),
+            (BASE, serde_json::to_string(base)),
+        ];
+        for (name, text) in texts {
+            def.options.insert(name.into(), text.unwrap_or_default());
+        }
+    }
+}
+
 /// Opens restored files: redo of the log, rollback of what had not committed. A new recovery path begins.
-fn recover(
-    ex: &Execution<'_>,
-    def: &mut DatabaseDef,
-    state: &RestoreState,
-) -> Result<(OpenDatabase, Vec<String>)> {
+fn recover(ex: &Execution<'_>, def: &DatabaseDef, state: &RestoreState) -> Result<Recovered> {
     let env = ex.instance().env();
     engine::write_boot(env, &files_of(def), state).map_err(super::sql_error)?;
-    let opened = open_files(ex, def)?;
+    let (open, lines) = open_files(ex, def)?;
     let path = RecoveryPath {
         fork: env.random.u64(),
         lsn: state.end_lsn,
@@ -805,16 +821,39 @@ fn recover(
         lsn: state.base_lsn,
         files: data.map(|f| f.id).collect(),
     };
-    def.options.remove(RESTORING);
-    def.options.remove(ROLLED_TO);
-    let texts = [
-        (PATH, serde_json::to_string(&path)),
-        (BASE, serde_json::to_string(&base)),
-    ];
-    for (name, text) in texts {
-        def.options.insert(name.into(), text.unwrap_or_default());
-    }
-    Ok(opened)
+    Ok(Recovered {
+        open,
+        lines,
+        begun: Some((path, base)),
+    })
+}
+
+/// Opens the files of a database that waited for more backups. `change` is what its definition is to say as well.
+fn recover_in_place(
+    ex: &Execution<'_>,
+    entry: &DatabaseEntry,
+    state: Option<&RestoreState>,
+    change: impl FnOnce(&mut DatabaseDef),
+) -> Result<Vec<String>> {
+    let recovered = match state {
+        Some(state) => recover(ex, &entry.def(), state)?,
+        None => {
+            let (open, lines) = open_files(ex, &entry.def())?;
+            Recovered {
+                open,
+                lines,
+                begun: None,
+            }
+        }
+    };
+    ex.instance().change_database(entry, |def| {
+        recovered.note(def);
+        change(def);
+        Ok(())
+    })?;
+    entry.set_open(recovered.open);
+    ex.instance().plans.clear();
+    Ok(recovered.lines)
 }
 
 pub(super) fn open_files(

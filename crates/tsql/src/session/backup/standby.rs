@@ -88,33 +88,39 @@ pub(super) fn enter(
     entry: &Arc<DatabaseEntry>,
     undo: &Path,
 ) -> Result<Vec<String>> {
-    let before = entry.def();
-    let mut def = (*before).clone();
-    def.options
-        .insert(STANDBY.into(), undo.display().to_string());
     // Master knows of the undo file before it is there: whatever comes, it is somebody's.
-    ex.instance().save_database(entry, def.clone())?;
-    let opened = open_files(ex.instance().engine(), &def);
+    note_undo(ex, entry, Some(undo))?;
+    let opened = open_files(ex.instance().engine(), &entry.def());
     let (open, lines) = opened.inspect_err(|_| {
         let _ = ex.instance().env().disk.remove(undo);
-        let _ = ex.instance().save_database(entry, (*before).clone());
+        let _ = note_undo(ex, entry, None);
     })?;
     entry.set_open(open);
     ex.instance().plans.clear();
     Ok(lines)
 }
 
+/// Says in the definition where the undo file is.
+fn note_undo(ex: &Execution<'_>, entry: &DatabaseEntry, undo: Option<&Path>) -> Result<()> {
+    ex.instance().change_database(entry, |def| {
+        match undo {
+            Some(undo) => def
+                .options
+                .insert(STANDBY.into(), undo.display().to_string()),
+            None => def.options.remove(STANDBY),
+        };
+        Ok(())
+    })
+}
+
 /// Before the next restore: nobody may be in the database, and the files are again as the last one left them. What it takes
 /// to come back if that restore fails.
 pub(super) fn leave(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>) -> Result<Option<PathBuf>> {
-    let def = entry.def();
-    let Some(undo) = undo_file(&def) else {
+    let Some(undo) = undo_file(&entry.def()) else {
         return Ok(None);
     };
     require_exclusive(ex, entry)?;
-    let mut def = (*def).clone();
-    def.options.remove(STANDBY);
-    ex.instance().save_database(entry, def)?;
+    note_undo(ex, entry, None)?;
     if let Some(open) = entry.take_open() {
         // Its writes are about to be forgotten.
         let _ = close_database(&open);

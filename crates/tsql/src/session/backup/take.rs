@@ -254,7 +254,7 @@ impl Job<'_, '_> {
 
     /// After a tail-log backup the database is out of use until something is restored over it, or RECOVERY.
     fn leave_restoring(&self) -> Result<()> {
-        self.ex.instance().change_database(self.entry, |def| {
+        self.ex.change_database(self.entry, |def| {
             def.options.insert(RESTORING.into(), String::new());
             Ok(())
         })?;
@@ -290,7 +290,7 @@ impl Job<'_, '_> {
             files: data.map(|f| f.id).collect(),
         };
         let text = serde_json::to_string(&base).unwrap_or_default();
-        self.ex.instance().change_database(self.entry, |def| {
+        self.ex.change_database(self.entry, |def| {
             def.options.insert(BASE.into(), text);
             Ok(())
         })

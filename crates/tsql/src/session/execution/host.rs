@@ -226,6 +226,8 @@ impl Host for Execution<'_> {
             *self.written.borrow_mut() = Some(table.name.clone());
         }
         if table.kind == TableKind::User {
+            // Whoever just makes it READ_ONLY is waited for here.
+            self.txn(&table.database)?;
             if table.database.settings().read_only {
                 return Err(messages::error(3906, &[&table.database.name()]));
             }
