@@ -366,6 +366,10 @@ const TEMPLATES: &[(i32, &str)] = &[
         "The second and third arguments of the TRANSLATE built-in function must contain an equal number of characters.",
     ),
     (
+        9834,
+        "Invalid bucket width value passed to {} function. Only positive values are allowed.",
+    ),
+    (
         13607,
         "JSON path is not properly formatted. Unexpected character '{}' is found at position {}.",
     ),

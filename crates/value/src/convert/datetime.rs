@@ -2,7 +2,8 @@
 
 use super::{ConvertContext, unexpected};
 use crate::temporal::{
-    DAYS_TO_1900, DateFormat, Moment, ParseError, TICKS_PER_DAY, is_valid_datetime, parse,
+    DAYS_TO_1900, DateFormat, Moment, ParseError, TICKS_PER_DAY, hijri_to_gregorian,
+    is_valid_datetime, parse,
 };
 use crate::{DataType, DateTime, SmallDateTime, Value, ValueError};
 
@@ -76,6 +77,15 @@ fn from_text(
         }
         _ => ValueError::bad_datetime_text(),
     };
+    let first = text.split_whitespace().next();
+    let has_date = first.is_some_and(|word| !word.contains(':'));
+    let gregorian = match style {
+        Some(130 | 131) if has_date => {
+            Some(hijri_to_gregorian(text).ok_or_else(|| error(ParseError::Syntax))?)
+        }
+        _ => None,
+    };
+    let text = gregorian.as_deref().unwrap_or(text);
     let parsed = parse(text, to, order).map_err(error)?;
     parsed
         .moment

@@ -80,7 +80,7 @@ fn shown(
 
 /// Is this a style of dates or times at all?
 fn temporal_style_exists(style: i32) -> bool {
-    matches!(style, 0..=14 | 20..=25 | 100..=114 | 120 | 121 | 126 | 127)
+    matches!(style, 0..=14 | 20..=25 | 100..=114 | 120 | 121 | 126 | 127 | 130 | 131)
 }
 
 /// How long text of a type may be, and in which unit.

@@ -45,6 +45,7 @@ pub(super) const FUNCTIONS: &[FunctionDef] = &[
         datetrunc,
     )
     .date_part(),
+    FunctionDef::new("DATE_BUCKET", 3..=4, bucket_type, date_bucket).date_part(),
     FunctionDef::new(
         "DAY",
         1..=1,
@@ -183,6 +184,27 @@ fn datename(c: &Call<'_>) -> Result<Value, ValueError> {
 
 fn datetrunc(c: &Call<'_>) -> Result<Value, ValueError> {
     temporal::datetrunc(c.part()?, &c.temporal(1, DATETIME2)?, c.context.datefirst)
+}
+
+/// Text is no date here, and the origin is of the date's type.
+fn bucket_type(s: &Signature<'_>) -> Result<DataType, ValueError> {
+    s.check(1, DataType::Int)?;
+    let date = s.at(2);
+    if !date.is_temporal() {
+        return Err(s.invalid(2));
+    }
+    match s.types.len() > 3 && s.at(3) != date {
+        true => Err(s.invalid(3)),
+        false => Ok(date),
+    }
+}
+
+fn date_bucket(c: &Call<'_>) -> Result<Value, ValueError> {
+    let width = match c.as_type(1, DataType::Int)? {
+        Value::Int(width) => width,
+        _ => return Ok(Value::Null),
+    };
+    temporal::date_bucket(c.part()?, width, c.value(2), c.args.get(3))
 }
 
 fn single_part(c: &Call<'_>, part: DatePart) -> Result<Value, ValueError> {

@@ -10,6 +10,7 @@
 //!
 //! Functions whose first argument is a date part get it as [`DatePart::to_value`]. Read next: `string`, `date`.
 
+mod bits;
 mod date;
 pub mod json;
 mod logic;
@@ -202,6 +203,7 @@ pub fn all() -> impl Iterator<Item = &'static FunctionDef> {
     [
         string::FUNCTIONS,
         math::FUNCTIONS,
+        bits::FUNCTIONS,
         date::FUNCTIONS,
         logic::FUNCTIONS,
         json::FUNCTIONS,

@@ -1,5 +1,6 @@
 //! Dates and times as text, in every CONVERT style.
 
+use super::hijri::HijriDate;
 use super::{CivilDate, CivilTime, Moment, datetime_milliseconds};
 use crate::Value;
 use std::fmt::Write;
@@ -63,6 +64,9 @@ enum DateStyle {
     MonthNameComma,
     Compact,
     Iso,
+    /// Day, month and year of the Hijri calendar, the month by its name.
+    HijriName,
+    HijriDmy,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -108,6 +112,8 @@ fn style_parts(style: i32) -> Option<(Option<DateStyle>, Option<TimeStyle>, bool
         22 => (Some(D::Mdy('/')), Some(T::Seconds12), false),
         23 => (Some(D::Iso), None, true),
         126 | 127 => (Some(D::Iso), Some(T::IsoFraction), true),
+        130 => (Some(D::HijriName), Some(T::Long12), true),
+        131 => (Some(D::HijriDmy), Some(T::Long12), true),
         _ => return None,
     })
 }
@@ -128,7 +134,7 @@ pub fn format(value: &Value, style: Option<i32>) -> Option<String> {
     let shown = if utc { moment.to_utc()? } else { moment };
     let mut out = String::with_capacity(36);
     if let Some(date) = date {
-        write_date(&mut out, date, CivilDate::from_days(shown.days), century).ok()?;
+        write_date(&mut out, date, shown.days, century)?;
     }
     if let Some(time) = time {
         if date.is_some() {
@@ -193,13 +199,8 @@ fn fraction(value: &Value) -> Fraction {
     }
 }
 
-fn write_date(
-    out: &mut String,
-    style: DateStyle,
-    date: CivilDate,
-    century: bool,
-) -> std::fmt::Result {
-    let CivilDate { year, month, day } = date;
+fn write_date(out: &mut String, style: DateStyle, days: i32, century: bool) -> Option<()> {
+    let CivilDate { year, month, day } = CivilDate::from_days(days);
     let year = if century {
         format!("{year:04}")
     } else {
@@ -215,6 +216,18 @@ fn write_date(
         DateStyle::MonthNameComma => write!(out, "{name} {day:02}, {year}"),
         DateStyle::Compact => write!(out, "{year}{month:02}{day:02}"),
         DateStyle::Iso => write!(out, "{year}-{month:02}-{day:02}"),
+        DateStyle::HijriName | DateStyle::HijriDmy => {
+            write_hijri(out, style, HijriDate::from_days(days)?)
+        }
+    }
+    .ok()
+}
+
+fn write_hijri(out: &mut String, style: DateStyle, date: HijriDate) -> std::fmt::Result {
+    let HijriDate { year, month, day } = date;
+    match style {
+        DateStyle::HijriName => write!(out, "{day:>2} {} {year}", date.month_name()),
+        _ => write!(out, "{day:>2}/{month:02}/{year}"),
     }
 }
 

@@ -10,11 +10,15 @@
 //!
 //! Read next: `part`, `parse`, `format`.
 
+mod bucket;
 mod format;
+mod hijri;
 mod parse;
 mod part;
 
+pub use bucket::date_bucket;
 pub use format::{format, month_name, weekday_name};
+pub use hijri::hijri_to_gregorian;
 pub use parse::{DateFormat, ParseError, Parsed, parse, parse_offset};
 pub(crate) use part::datediff_overflow;
 pub use part::{DatePart, dateadd, datediff, datename, datepart, datetrunc};

@@ -72,7 +72,7 @@ impl DatePart {
     }
 
     /// 100 ns units in one; nanoseconds and date parts have none.
-    const fn ticks(self) -> Option<i128> {
+    pub(super) const fn ticks(self) -> Option<i128> {
         use DatePart::*;
         Some(match self {
             Hour => 3600 * TICKS_PER_SECOND as i128,
@@ -84,7 +84,7 @@ impl DatePart {
         })
     }
 
-    const fn is_time(self) -> bool {
+    pub(super) const fn is_time(self) -> bool {
         use DatePart::*;
         matches!(
             self,
@@ -92,7 +92,7 @@ impl DatePart {
         )
     }
 
-    fn unsupported(self, function: &str, data_type: DataType) -> ValueError {
+    pub(super) fn unsupported(self, function: &str, data_type: DataType) -> ValueError {
         ValueError::new(9810, 1, &[&self.name(), &function, &data_type.name()])
     }
 }
