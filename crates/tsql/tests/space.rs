@@ -150,6 +150,35 @@ fn a_table_in_a_full_filegroup_is_emptied() {
     }
 }
 
+/// No root for a new tree can be had: the rows are deleted one by one, as long as their versions find room in memory.
+#[test]
+fn a_small_table_in_a_full_filegroup_is_emptied_on_a_full_disk() {
+    let server = Server::new();
+    let mut c = small(&server, "ALTER DATABASE d SET RECOVERY SIMPLE");
+    c.done("CREATE TABLE u (id int PRIMARY KEY, v varchar(100)); CREATE INDEX i ON u (v)");
+    c.done("INSERT u SELECT value, REPLICATE('u', 50) FROM GENERATE_SERIES(1, 300)");
+    until_refused(&mut c, INSERT);
+    until_refused(&mut c, "INSERT t (v) VALUES (REPLICATE('x', 2000))");
+    let count =
+        "SELECT CONCAT((SELECT COUNT(*) FROM u), ' ', (SELECT COUNT(*) FROM u WITH (INDEX(i))))";
+    assert_eq!(c.scalar(count), "300 300");
+    server.disk.set_faults(Faults {
+        capacity_bytes: Some(1),
+        ..Faults::default()
+    });
+    c.done("BEGIN TRANSACTION; TRUNCATE TABLE u");
+    assert_eq!(c.scalar(count), "0 0");
+    c.done("ROLLBACK");
+    assert_eq!(c.scalar(count), "300 300");
+    c.done("TRUNCATE TABLE u");
+    assert_eq!(c.scalar(count), "0 0");
+    server.disk.set_faults(Faults::default());
+    let server = server.crash();
+    let mut c = server.connect_to("d");
+    assert_eq!(c.scalar(count), "0 0");
+    assert_eq!(c.run("DBCC CHECKDB WITH NO_INFOMSGS"), "");
+}
+
 #[test]
 fn a_disk_that_fills_up_during_a_checkpoint_costs_nothing_committed() {
     let server = Server::new();

@@ -810,7 +810,7 @@ pub(super) fn create_missing_trees(def: &mut TableDef, txn: &daruma_storage::Txn
 }
 
 /// TRUNCATE TABLE: new empty trees; the old ones go when nobody can see them any more. Where no page is free for the new ones, nor
-/// room on the disk, the old ones stay and lose their entries.
+/// room on the disk, the old ones stay and lose their entries; that asks for memory, or pages, for the versions of these.
 pub(crate) fn truncate(ex: &Execution<'_>, statement: &ast::Truncate) -> Result<()> {
     let name: &ObjectName = &statement.table;
     let table = super::table_named(ex, name).map_err(|e| match e.number {

@@ -30,6 +30,8 @@ pub struct OpenDatabase {
 pub struct DatabaseEntry {
     id: DatabaseId,
     def: RwLock<Arc<DatabaseDef>>,
+    /// Its latch, and that of `failure`, is not held while another one is taken: who waits to write keeps out those who come to read,
+    /// even who reads already.
     open: RwLock<Option<OpenDatabase>>,
     /// Why it could not be opened.
     failure: RwLock<Option<String>>,
@@ -170,8 +172,8 @@ impl DatabaseEntry {
         if availability != Availability::Alone {
             availability.check_open(&self.name())?;
         }
-        match &*self.open.read() {
-            Some(open) if open.storage.check_readable().is_ok() => Ok(open.clone()),
+        match self.held() {
+            Some(open) if open.storage.check_readable().is_ok() => Ok(open),
             _ => Err(self.not_online()),
         }
     }
@@ -219,7 +221,7 @@ impl DatabaseEntry {
 
     /// `state_desc`, from what is open and what has failed.
     pub fn state(&self) -> DatabaseState {
-        match &*self.open.read() {
+        match self.held() {
             Some(open) => open.storage.state(),
             None if self.is_recovering() => DatabaseState::Recovering,
             None if self.is_restoring() => DatabaseState::Restoring,
@@ -315,7 +317,8 @@ impl DatabaseEntry {
 
     fn not_online(&self) -> crate::error::SqlError {
         let name = self.name();
-        let is_suspect = self.failure.read().is_some() || self.open.read().is_some();
+        let has_failed = self.failure.read().is_some();
+        let is_suspect = has_failed || self.held().is_some();
         match is_suspect {
             _ if self.is_recovering() => messages::error(922, &[&name]),
             _ if self.is_restoring() => messages::error(927, &[&name]),

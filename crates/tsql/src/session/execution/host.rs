@@ -156,8 +156,13 @@ impl Host for Execution<'_> {
         }
     }
 
+    /// A kept plan may know the database as it was before it went offline and came back, while the statement waited to come in.
     fn txn(&self, database: &Arc<Database>) -> Result<Txn> {
-        self.state.txn_in(database.id())
+        let txn = self.state.txn_in(database.id())?;
+        match Arc::ptr_eq(txn.database(), database) {
+            true => Ok(txn),
+            false => Err(messages::error(942, &[&database.name()])),
+        }
     }
 
     fn view(&self, table: &TableRef, access: Access) -> Result<ReadView> {
@@ -190,7 +195,7 @@ impl Host for Execution<'_> {
         if let Some((_, _, view)) = views.iter().find(same) {
             return Ok(view.clone());
         }
-        let view = self.state.txn_in(id)?.view(isolation);
+        let view = self.txn(&table.database)?.view(isolation);
         let view = match for_update {
             true => view.for_update(),
             false => view,
