@@ -35,18 +35,23 @@ const PAGE_BYTES: u64 = 8_192;
 
 /// CREATE DATABASE. Nobody drops the login that will own it meanwhile.
 pub(crate) fn create(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Result<()> {
+    let name = &statement.name.text;
+    // Before the logins: who waits for the name, which a restore may have for long, keeps nobody from changing them.
+    let claim = ex.instance().claim_names(&[name], &ex.patience())?;
     ex.atomic(|| {
-        // Before `database_ddl`: whoever changes logins may keep others waiting for long.
         ex.lock_logins()?;
         ex.may_create_database(statement)?;
-        create_with(ex, statement)
+        create_with(ex, statement, &claim)
     })
 }
 
-fn create_with(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Result<()> {
+fn create_with(
+    ex: &Execution<'_>,
+    statement: &ast::CreateDatabase,
+    claim: &NameClaim<'_>,
+) -> Result<()> {
     let instance = ex.instance();
     let name = &statement.name.text;
-    let claim = instance.claim_names(&[name], &ex.patience())?;
     if statement.snapshot_of.is_some() || statement.attach.is_some() {
         return Err(messages::not_supported("database snapshots and FOR ATTACH"));
     }

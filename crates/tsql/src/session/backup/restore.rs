@@ -459,6 +459,7 @@ impl Job<'_, '_> {
         // Who owns it now is not what the backup, nor the beginning of the restore, says.
         let saved = instance.change_database(&entry, |current| {
             def.owner = std::mem::take(&mut current.owner);
+            def.owner_sid = current.owner_sid.take();
             *current = def;
             Ok(())
         });
