@@ -44,6 +44,8 @@ const RELIEF_TRIES: usize = 2_000;
 /// One frame in so many is written when none is clean. All frames are looked at to find them, which would cost too much
 /// for one batch of the doublewrite area in a large pool.
 const RELIEF_SHARE: usize = 64;
+/// So long after a search for a clean frame in vain the pool counts as pressed.
+const PRESSED_FOR: std::time::Duration = std::time::Duration::from_secs(1);
 /// How long a flush waits for a latched page before it leaves it to the next round.
 const FLUSH_LATCH_WAIT: std::time::Duration = std::time::Duration::from_millis(1);
 
@@ -349,6 +351,8 @@ pub struct Pool {
     /// Frames in existence; grows to the limit as they are needed, so an idle server stays small.
     allocated: AtomicUsize,
     hand: AtomicUsize,
+    /// Until when the pool counts as pressed, in milliseconds of the clock.
+    pressed_until: AtomicU64,
     shards: Vec<Shard>,
     stores: RwLock<HashMap<u32, Arc<Store>>>,
     waits: Arc<WaitRegistry>,
@@ -369,6 +373,7 @@ impl Pool {
             frames: (0..pages.max(64)).map(|_| OnceLock::new()).collect(),
             allocated: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
+            pressed_until: AtomicU64::new(0),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             stores: RwLock::default(),
             waits,
@@ -664,6 +669,12 @@ impl Pool {
         self.allocated.load(Ordering::Relaxed) >= self.frames.len()
     }
 
+    /// Was there no clean frame of late? That a pool is full is no sign of it: one in use for a while always is.
+    pub fn is_pressed(&self) -> bool {
+        let until = self.pressed_until.load(Ordering::Relaxed);
+        until > 0 && self.clock.monotonic().as_millis() < u128::from(until)
+    }
+
     /// Most frames that there can be.
     pub fn frame_count(&self) -> usize {
         self.frames.len()
@@ -736,6 +747,8 @@ impl Pool {
     /// for no latch and for no other flush.
     fn relieve(&self) -> Result<()> {
         reached!("pool.relieved");
+        let until = (self.clock.monotonic() + PRESSED_FOR).as_millis() as u64;
+        self.pressed_until.store(until, Ordering::Relaxed);
         let stores: Vec<Arc<Store>> = self.stores.read().values().cloned().collect();
         let (mut written, mut refused) = (0, Ok(()));
         for store in stores {

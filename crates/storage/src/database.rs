@@ -46,6 +46,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+/// All writers of a database together may let one frame in so many wait for versions that are not on pages, in a full pool.
+const WAITING_SHARE: usize = 8;
+/// Each of them may let so many wait.
+const WAITING_PAGES_MIN: usize = 8;
+
 /// One database: its files, log and trees.
 pub struct Database {
     me: Weak<Database>,
@@ -412,9 +417,10 @@ impl Database {
     pub(crate) fn bound_versions(&self, state: &mut TxnState) -> Result<()> {
         let segment = &mut state.versions;
         let frames = self.pool().frame_count();
-        let is_scarce = self.pool().is_full()
-            && segment.is_accelerated
-            && (!segment.unplaced.is_empty() || segment.unplaced_versions > frames / 16);
+        let is_scarce = segment.is_accelerated
+            && self.pool().is_full()
+            && (self.pool().is_pressed() && !segment.unplaced.is_empty()
+                || segment.unplaced_pages > self.waiting_pages_max(segment.unplaced_pages));
         // Half of what a request may hold beside pages where a server gives a quarter of its memory to that.
         let memory_max = (frames * crate::page::PAGE_BYTES / 8) as u64;
         let is_large = self.versions().memory_bytes() > memory_max;
@@ -440,6 +446,15 @@ impl Database {
             chunks.iter().for_each(|c| self.versions().forget_memory(c));
         }
         Ok(())
+    }
+
+    /// Pages that one transaction may let wait for its versions in a full pool. `pages` do: the share is not asked for where they are few.
+    fn waiting_pages_max(&self, pages: usize) -> usize {
+        if pages <= WAITING_PAGES_MIN {
+            return WAITING_PAGES_MIN;
+        }
+        let writers = self.active.lock().len().max(2);
+        WAITING_PAGES_MIN.max(self.pool().frame_count() / WAITING_SHARE / writers)
     }
 
     pub(crate) fn leave(&self, id: TxnId) {

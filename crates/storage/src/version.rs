@@ -118,8 +118,9 @@ pub struct Segment {
     current: Option<Arc<Chunk>>,
     /// Sealed, and not on pages yet.
     pub unplaced: Vec<Arc<Chunk>>,
-    /// Versions added since the last one was placed.
-    pub unplaced_versions: usize,
+    /// Pages that wait for versions added since all were placed, about: one that comes again after another counts again.
+    pub unplaced_pages: usize,
+    last_page: Option<PageId>,
     pub is_accelerated: bool,
     /// The transaction has written under earlier ids, whose versions may lie below those made here.
     has_earlier: bool,
@@ -155,9 +156,17 @@ impl Segment {
         !self.unplaced.is_empty() || self.current.as_ref().is_some_and(is_filled)
     }
 
+    /// An entry of the page is about to get a version.
+    pub fn note_page(&mut self, page: PageId) {
+        if self.last_page.replace(page) != Some(page) {
+            self.unplaced_pages += 1;
+        }
+    }
+
     /// Everything not yet on pages, the open chunk included, which is closed by that.
     pub fn take_unplaced(&mut self) -> Vec<Arc<Chunk>> {
-        self.unplaced_versions = 0;
+        self.unplaced_pages = 0;
+        self.last_page = None;
         let mut chunks = std::mem::take(&mut self.unplaced);
         chunks.extend(self.current.take());
         chunks
@@ -198,7 +207,6 @@ impl VersionStore {
     fn append(&self, segment: &mut Segment, txn: TxnId, bytes: &[u8], below: u64) -> u64 {
         self.memory_bytes
             .fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        segment.unplaced_versions += 1;
         let mut capacity = SMALL_CHUNK_BYTES.max(bytes.len());
         if let Some(chunk) = segment.current.take() {
             let mut content = chunk.content.write();

@@ -513,6 +513,7 @@ fn version_of(db: &Database, state: &mut TxnState, page: &Page, slot: usize, hea
 
 fn add_version(db: &Database, state: &mut TxnState, page: &Page, slot: usize, head: Head) -> u64 {
     let id = state.id();
+    state.versions.note_page(page.id());
     db.versions()
         .add(&mut state.versions, id, head, page.payload(slot))
 }
