@@ -193,8 +193,9 @@ fn at_time_zone(args: &[Value], from: DataType, scale: u8, cx: &Ctx<'_>) -> Resu
     let Value::DateTime2(local) = local else {
         return Ok(Value::Null);
     };
-    let offset = zone.offset_at_local(ticks(&local));
-    let utc = ticks(&local) - i64::from(offset) * TICKS_PER_MINUTE;
+    let utc = ticks(&local) - i64::from(zone.offset_at_local(ticks(&local))) * TICKS_PER_MINUTE;
+    // A time that spring leaves out is shown as the one that the clocks had instead.
+    let offset_minutes = zone.offset_at_utc(utc);
     let utc = DateTime2 {
         days: utc.div_euclid(TICKS_PER_DAY) as i32,
         ticks: utc.rem_euclid(TICKS_PER_DAY) as u64,
@@ -202,7 +203,7 @@ fn at_time_zone(args: &[Value], from: DataType, scale: u8, cx: &Ctx<'_>) -> Resu
     };
     Ok(Value::DateTimeOffset(DateTimeOffset {
         utc,
-        offset_minutes: offset,
+        offset_minutes,
     }))
 }
 
