@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Client, Server};
+use common::{Client, Server, run_until};
 use daruma_tsql::instance::{LoginInfo, LoginRefusal};
 use daruma_tsql::session::{RequestEnd, Session};
 
@@ -459,6 +459,13 @@ fn owners_that_are_known_by_name_get_their_sid() {
     assert_eq!(owner_of(&server, "owned"), "eve");
     assert_eq!(owner_of(&server, "master"), "sa");
     assert_eq!(owner_of(&server, "lost"), "nobody");
+    let as_dbo = |database: &str| {
+        let mut c = server.connect_to(database);
+        c.done("EXECUTE AS USER = 'dbo'");
+        c.scalar("SELECT CONCAT('<', SUSER_SNAME(), '>')")
+    };
+    assert_eq!(as_dbo("owned"), "<eve>");
+    assert_eq!(as_dbo("lost"), "<>");
     // Not even whoever gets that name.
     server.connect().done(&create_login("ghost"));
     let server = server.crash();
@@ -482,10 +489,12 @@ fn a_login_that_is_not_committed_owns_no_database() {
     assert_eq!(common::errors(&out), [15151], "{out}");
     c.done("COMMIT; ALTER AUTHORIZATION ON DATABASE::owned TO ann");
     assert_eq!(owner_of(&server, "owned"), "ann");
-    // Nor does one that is about to be dropped.
+    // Nor does one that is about to be dropped. Who makes a database waits for those who change its own login alone.
     c.done(&create_login("ben"));
     c.done("BEGIN TRANSACTION; DROP LOGIN ben");
     let mut other = server.connect();
+    other.done("SET LOCK_TIMEOUT 0; CREATE DATABASE free");
+    c.done("ALTER LOGIN sa WITH CHECK_POLICY = OFF");
     for text in [
         "ALTER AUTHORIZATION ON DATABASE::owned TO ben",
         "CREATE DATABASE other",
@@ -531,32 +540,6 @@ fn those_who_may_not_change_logins_keep_nobody_from_it() {
     admin.done("ALTER LOGIN ann DISABLE");
     let login = logins.get("ann").expect("ann");
     assert!(login.disabled && logins.verify(&login, "New-Word-1"));
-}
-
-/// Runs `text` until it waits for a lock, then `end`, which lets it go on; gives what it told.
-fn run_until<T>(
-    server: &Server,
-    mut client: Client,
-    text: &str,
-    end: impl FnOnce() -> T,
-) -> (Client, String) {
-    let waits = format!(
-        "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE session_id = {} AND wait_type LIKE 'LCK%'",
-        client.session.spid()
-    );
-    let mut watcher = server.connect();
-    std::thread::scope(|threads| {
-        let waiting = threads.spawn(move || {
-            let out = client.run(text);
-            (client, out)
-        });
-        while watcher.scalar(&waits) != "1" {
-            assert!(!waiting.is_finished(), "{text} did not wait");
-            std::thread::yield_now();
-        }
-        end();
-        waiting.join().expect("no panic")
-    })
 }
 
 /// Whoever waited for somebody who changed logins goes on with what has become of them.
@@ -624,6 +607,62 @@ fn rights_are_those_of_the_moment_of_the_change() {
     let logins = &server.instance.logins;
     let ben = logins.get("ben").expect("ben");
     assert!(!ben.disabled && ben.roles.is_empty() && logins.get("dan").is_none());
+}
+
+/// Whoever gives a database away holds up changes of its new owner alone, and nothing where there is none.
+#[test]
+fn a_database_that_changes_hands_holds_up_its_new_owner_alone() {
+    let server = prepared();
+    let mut admin = server.connect();
+    admin.done(
+        "CREATE DATABASE anns; ALTER AUTHORIZATION ON DATABASE::anns TO ann; SET LOCK_TIMEOUT 0",
+    );
+    let mut ann = server.connect_as("ann", "master");
+    ann.done("BEGIN TRANSACTION");
+    for to in ["nobody", "ben"] {
+        let out = ann.run(&format!("ALTER AUTHORIZATION ON DATABASE::anns TO {to}"));
+        assert_eq!(common::errors(&out), [15151], "{to}: {out}");
+    }
+    assert_eq!(ann.scalar("SELECT @@TRANCOUNT"), "1");
+    let change = |name: &str| {
+        format!(
+            "{} ALTER LOGIN ben WITH DEFAULT_LANGUAGE = German; DROP LOGIN {name}",
+            create_login(name)
+        )
+    };
+    admin.done(&change("cid"));
+    ann.done("ALTER AUTHORIZATION ON DATABASE::anns TO ann");
+    admin.done(&change("dan"));
+    let out = admin.run("ALTER LOGIN ann DISABLE");
+    assert_eq!(common::errors(&out), [1222], "{out}");
+    ann.done("COMMIT");
+    admin.done("ALTER LOGIN ann DISABLE");
+    assert_eq!(owner_of(&server, "anns"), "ann");
+}
+
+/// A login that waits with its own new password is looked at again as well.
+#[test]
+fn who_is_disabled_meanwhile_does_not_get_in_with_a_new_password() {
+    let server = prepared();
+    let logins = &server.instance.logins;
+    let now = server.instance.now_utc();
+    let mut admin = server.connect();
+    admin.done("BEGIN TRANSACTION; ALTER LOGIN ann DISABLE");
+    let mut watcher = server.connect();
+    let refused = std::thread::scope(|threads| {
+        let new = Some("New-Word-1");
+        let waiting =
+            threads.spawn(move || logins.authenticate("ann", "Daruma-2026", new, now).err());
+        let waits = "SELECT COUNT(*) FROM sys.dm_tran_locks WHERE request_status = 'WAIT'";
+        while watcher.scalar(waits) == "0" && !waiting.is_finished() {
+            std::thread::yield_now();
+        }
+        admin.done("COMMIT");
+        waiting.join().expect("no panic")
+    });
+    assert!(refused.is_some());
+    let ann = logins.get("ann").expect("ann");
+    assert!(ann.disabled && logins.verify(&ann, "Daruma-2026"));
 }
 
 /// Failures are counted for a login until it is gone, and not until somebody thought of dropping it.

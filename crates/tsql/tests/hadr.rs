@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Client, Server, TextSink, errors};
+use common::{Client, Server, TextSink, errors, run_until};
 use daruma_base::Lsn;
 use daruma_catalog::{ClusterType, EndpointDef, GroupDef};
 use daruma_tsql::error::Result;
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// A service that notes what it was asked, and has one secondary, `B`, that is always there.
 struct Told {
     asked: Mutex<Vec<String>>,
-    /// Batch that another session begins while an endpoint is told.
+    /// Batch that another session begins while an endpoint is told or a group ends.
     meanwhile: Mutex<Option<String>>,
     begun: Mutex<Vec<JoinHandle<String>>>,
     role: Mutex<ReplicaRole>,
@@ -31,6 +31,13 @@ impl Told {
 
     fn taken(&self) -> Vec<String> {
         std::mem::take(&mut *self.asked.lock().expect("whole"))
+    }
+
+    fn begin_meanwhile(&self) {
+        let text = self.meanwhile.lock().expect("whole").take();
+        if let Some(text) = text {
+            self.begin(text);
+        }
     }
 
     /// Begins a batch of sa, and goes on when it has ended or cannot end before this thread has let go of something.
@@ -76,9 +83,7 @@ impl HadrService for Told {
             ),
             None => "no endpoint".to_string(),
         });
-        if let Some(text) = self.meanwhile.lock().expect("whole").take() {
-            self.begin(text);
-        }
+        self.begin_meanwhile();
         Ok(())
     }
     fn create_group(&self, group: &GroupDef) -> Result<()> {
@@ -102,6 +107,7 @@ impl HadrService for Told {
     }
     fn drop_group(&self, group: &GroupDef) -> Result<()> {
         self.note(format!("drop {}", group.name));
+        self.begin_meanwhile();
         Ok(())
     }
     fn join_group(&self, name: &str, cluster_type: ClusterType) -> Result<GroupDef> {
@@ -680,6 +686,63 @@ fn a_certificate_is_not_dropped_under_the_statement_that_begins_to_use_it() {
     assert!(seen.starts_with("Msg 15352"), "{seen}");
     let endpoint = server.instance.hadr.endpoint("e").expect("there");
     assert!(server.instance.endpoint_identity(&endpoint).is_ok());
+}
+
+const ENDPOINT: &str = "CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'Daruma-2026'; CREATE CERTIFICATE a WITH SUBJECT = 'a'; \
+    CREATE CERTIFICATE b WITH SUBJECT = 'b'; CREATE ENDPOINT e STATE = STARTED AS TCP (LISTENER_PORT = 5022) \
+    FOR DATABASE_MIRRORING (AUTHENTICATION = CERTIFICATE a, ROLE = ALL)";
+const CLERK: &str = "CREATE LOGIN clerk WITH PASSWORD = 'Daruma-2026', CHECK_POLICY = OFF";
+
+/// A drop that waited for somebody who changed logins looks again at what it may.
+#[test]
+fn what_is_dropped_is_looked_at_again_after_a_wait() {
+    let (server, _, mut admin) = joined();
+    admin.done(ENDPOINT);
+    admin.done(CLERK);
+    for (text, right) in [
+        ("DROP ENDPOINT e", "ALTER ANY ENDPOINT"),
+        ("DROP AVAILABILITY GROUP g", "ALTER ANY AVAILABILITY GROUP"),
+        ("DROP CERTIFICATE b", "CONTROL SERVER"),
+    ] {
+        admin.done(&format!("GRANT {right} TO clerk"));
+        admin.done(&format!("BEGIN TRANSACTION; REVOKE {right} FROM clerk"));
+        let clerk = server.connect_as("clerk", "master");
+        let (_, out) = run_until(&server, clerk, text, || admin.done("COMMIT"));
+        assert_eq!(errors(&out), [15151], "{text}: {out}");
+    }
+    let hadr = &server.instance.hadr;
+    assert!(hadr.endpoint("e").is_some() && hadr.group("g").is_some());
+    assert!(hadr.certificate("b").is_some());
+}
+
+/// Permissions on a group are gone before it is, nobody gets new ones, and nobody waits for logins until it has ended.
+#[test]
+fn a_group_that_ends_holds_up_no_logins() {
+    let (_server, told, mut admin) = joined();
+    admin.done(CLERK);
+    admin.done("GRANT ALTER ON AVAILABILITY GROUP::g TO clerk");
+    let meanwhile = |what: &str| {
+        let late =
+            "CREATE LOGIN late WITH PASSWORD = 'Daruma-2026', CHECK_POLICY = OFF; DROP LOGIN late";
+        let count = "SELECT COUNT(*) AS left_over FROM sys.server_permissions WHERE permission_name = 'ALTER'";
+        let text = format!("SET LOCK_TIMEOUT 0; {late}; {count}; GRANT ALTER ON {what} TO clerk");
+        *told.meanwhile.lock().expect("whole") = Some(text);
+    };
+    let seen = || {
+        let begun = told.begun.lock().expect("whole").pop().expect("begun");
+        begun.join().expect("ends")
+    };
+    meanwhile("AVAILABILITY GROUP::g");
+    admin.done("DROP AVAILABILITY GROUP g");
+    let out = seen();
+    assert_eq!(errors(&out), [15151], "{out}");
+    assert!(out.contains("left_over\n0\n"), "{out}");
+    admin.done(ENDPOINT);
+    meanwhile("ENDPOINT::e");
+    admin.done("DROP ENDPOINT e");
+    let out = seen();
+    assert_eq!(errors(&out), [15151], "{out}");
+    assert_eq!(told.taken().last().map(String::as_str), Some("no endpoint"));
 }
 
 fn endpoint_def() -> EndpointDef {

@@ -36,10 +36,10 @@ const PAGE_BYTES: u64 = 8_192;
 /// CREATE DATABASE. Nobody drops the login that will own it meanwhile.
 pub(crate) fn create(ex: &Execution<'_>, statement: &ast::CreateDatabase) -> Result<()> {
     let name = &statement.name.text;
-    // Before the logins: who waits for the name, which a restore may have for long, keeps nobody from changing them.
+    // Before the login: who waits for the name, which a restore may have for long, keeps nobody from changing it.
     let claim = ex.instance().claim_names(&[name], &ex.patience())?;
     ex.atomic(|| {
-        ex.lock_logins()?;
+        ex.lock_new_owner()?;
         ex.may_create_database(statement)?;
         create_with(ex, statement, &claim)
     })

@@ -10,8 +10,9 @@
 //! 1. A change is made of what the login is when it is made ([`LoginList::changed`]), never of a copy from before: whoever was
 //!    taken out of a role is not in it again because a slow change of the password began earlier.
 //! 2. Whoever makes, names or drops logins, or changes what they may, has [`logins_lock`] until the end of the transaction, and
-//!    [`login_lock`] of each login that it changes; whoever changes its own password, or one with it while it connects, the latter
-//!    alone: those who may do nothing else keep nobody from the others. So no change is decided on a list that another one replaces.
+//!    [`login_lock`] of each login that it changes; whoever changes its own password, or one with it while it connects, or makes a
+//!    database a login's, the latter alone. So no change is decided on a list that another one replaces, and who may do nothing
+//!    else keeps from the other logins nobody but those who wait for that one and have [`logins_lock`] meanwhile.
 //! 3. Locks are asked for by those alone who may make the change, and whether they may is looked at again under the locks.
 
 use crate::error::Result;
@@ -37,7 +38,7 @@ const LOCKED_FOR: i64 = 15 * 60 * 10_000_000;
 /// CHECK_EXPIRATION: age of a password, in 100 ns.
 const PASSWORD_AGE_MAX: i64 = 90 * 24 * 3_600 * 10_000_000;
 /// `principal_id` of `sa`.
-const SA: i32 = 1;
+pub(crate) const SA: i32 = 1;
 
 /// Why a login was refused. The client is told less than the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,35 +201,42 @@ impl Logins {
         self.failures.lock().remove(&login.id);
         let expired = login.check_expiration && now_utc - login.password_set_utc > PASSWORD_AGE_MAX;
         match new_password {
-            Some(new) => self
-                .change_own_password(&login, new, now_utc)
-                .ok_or(LoginRefusal::MustChange),
+            Some(new) => self.change_own_password(&login, new, now_utc),
             None if login.must_change => Err(LoginRefusal::MustChange),
             None if expired => Err(LoginRefusal::Expired),
             None => Ok(login),
         }
     }
 
-    /// `None` when the new password is not good enough.
+    /// Sets a new password after the old one was right; `MustChange` when it is not good enough.
     fn change_own_password(
         &self,
         login: &LoginDef,
         password: &str,
         now_utc: i64,
-    ) -> Option<Arc<LoginDef>> {
+    ) -> std::result::Result<Arc<LoginDef>, LoginRefusal> {
         if login.check_policy && crate::session::check_policy(&login.name, password).is_err() {
-            return None;
+            return Err(LoginRefusal::MustChange);
         }
-        let hash = self.hash(password).ok()?;
+        let hash = self.hash(password).map_err(|_| LoginRefusal::MustChange)?;
+        let mut refusal = LoginRefusal::MustChange;
         let changed = self.change(login, |fresh| {
+            // It may have been while this waited.
+            if fresh.disabled {
+                refusal = LoginRefusal::Disabled {
+                    password_was_right: true,
+                };
+                return Err(messages::error(15151, &[&"alter", &"login", &fresh.name]));
+            }
             fresh.password_hash = hash;
             fresh.must_change = false;
             fresh.password_set_utc = now_utc;
             fresh.modified_utc = now_utc;
             Ok(())
         });
-        changed.ok()?;
-        self.by_id(login.id)
+        changed.map_err(|_| refusal)?;
+        let login = self.by_id(login.id).filter(|l| l.sid == login.sid);
+        login.ok_or(LoginRefusal::Unknown)
     }
 
     fn is_locked(&self, id: i32, now_utc: i64) -> bool {

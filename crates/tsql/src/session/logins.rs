@@ -2,7 +2,7 @@
 
 use super::{Execution, SessionState};
 use crate::error::Result;
-use crate::instance::{LoginList, MASTER, login_lock, logins_lock};
+use crate::instance::{LoginList, MASTER, SA, login_lock, logins_lock};
 use daruma_catalog::{Change, DatabaseDef, LoginDef};
 use daruma_storage::{LockMode, LockResource};
 use std::sync::Arc;
@@ -94,6 +94,13 @@ impl Execution<'_> {
             }
             Ok(())
         })
+    }
+
+    /// Keeps others from dropping the login that will own a new database, and from changing what it may, until the transaction
+    /// ends.
+    pub(crate) fn lock_new_owner(&self) -> Result<()> {
+        let rights = self.state.server_rights();
+        self.lock_login(rights.login.as_ref().map_or(SA, |l| l.id))
     }
 
     /// A new database is owned by whoever makes it.

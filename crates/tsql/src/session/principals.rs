@@ -4,7 +4,7 @@ use super::access::{DBO, Securable, check_policy, class, user_of_login};
 use super::execution::Execution;
 use crate::error::Result;
 use crate::host::Host;
-use crate::instance::DatabaseEntry;
+use crate::instance::{DatabaseEntry, SA};
 use crate::messages;
 use crate::sysviews::fixed_role_id;
 use daruma_catalog::{
@@ -28,8 +28,6 @@ const SERVER_ROLES: &[&str] = &[
     "diskadmin",
     "dbcreator",
 ];
-/// `sa`.
-const SA: i32 = 1;
 
 impl Execution<'_> {
     pub(crate) fn run_principal(&self, statement: &PrincipalStatement) -> Result<()> {
@@ -687,18 +685,29 @@ impl Execution<'_> {
         let entry = self.state.instance.database_named(database);
         // Nobody waits, and nobody waits for him, who may not.
         let entry = entry.filter(|e| may(e)).ok_or_else(refused)?;
+        let seen = self.new_owner(&entry, owner)?;
         self.atomic(|| {
             // Nobody drops the login meanwhile.
-            self.lock_logins()?;
-            match may(&entry) {
-                true => self.store_database_owner(&entry, owner),
-                false => Err(refused()),
-            }
+            self.lock_login(seen.id)?;
+            entry.check_changeable(self.state.entry.spid)?;
+            self.change_database(&entry, |def| {
+                if !may(&entry) {
+                    return Err(refused());
+                }
+                let login = self.new_owner(&entry, owner)?;
+                // The name may be another login's by now.
+                if login.sid != seen.sid {
+                    return Err(messages::error(15151, &[&"find", &"principal", &owner]));
+                }
+                def.set_owner(&login);
+                Ok(())
+            })
         })
     }
 
-    /// The owner of a database is no part of the transaction, so it is a login that is there whether this commits or not.
-    fn store_database_owner(&self, entry: &DatabaseEntry, owner: &str) -> Result<()> {
+    /// A login that the session may make the owner. That is no part of the transaction, so it is one that is there whether this
+    /// commits or not.
+    fn new_owner(&self, entry: &DatabaseEntry, owner: &str) -> Result<Arc<LoginDef>> {
         let instance = &self.state.instance;
         let committed = |l: &Arc<LoginDef>| {
             let found = instance.logins.by_id(l.id);
@@ -719,11 +728,7 @@ impl Execution<'_> {
         if user_of_login(&*self.state.catalog(entry.id())?, &login).is_some() {
             return Err(messages::error(15110, &[]));
         }
-        entry.check_changeable(self.state.entry.spid)?;
-        instance.change_database(entry, |def| {
-            def.set_owner(&login);
-            Ok(())
-        })
+        Ok(login)
     }
 
     fn change_schema_owner(&self, schema: &str, owner: &str) -> Result<()> {

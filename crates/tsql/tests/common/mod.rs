@@ -426,3 +426,29 @@ impl Sink for TextSink {
         Ok(())
     }
 }
+
+/// Runs `text` until it waits for a lock, then `end`, which lets it go on; gives what it told.
+pub fn run_until<T>(
+    server: &Server,
+    mut client: Client,
+    text: &str,
+    end: impl FnOnce() -> T,
+) -> (Client, String) {
+    let waits = format!(
+        "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE session_id = {} AND wait_type LIKE 'LCK%'",
+        client.session.spid()
+    );
+    let mut watcher = server.connect();
+    std::thread::scope(|threads| {
+        let waiting = threads.spawn(move || {
+            let out = client.run(text);
+            (client, out)
+        });
+        while watcher.scalar(&waits) != "1" {
+            assert!(!waiting.is_finished(), "{text} did not wait");
+            std::thread::yield_now();
+        }
+        end();
+        waiting.join().expect("no panic")
+    })
+}

@@ -10,6 +10,8 @@ pub struct ServerRows<T> {
     list: RwLock<Vec<Arc<T>>>,
     /// Held by whoever changes the list.
     changing: Mutex<()>,
+    /// Marks of those that somebody is about to remove: their ids.
+    leaving: Mutex<Vec<Arc<i32>>>,
     catalog: Arc<Catalog>,
 }
 
@@ -20,6 +22,7 @@ impl<T: ServerRow + Clone> ServerRows<T> {
         Ok(ServerRows {
             list: RwLock::new(list),
             changing: Mutex::default(),
+            leaving: Mutex::default(),
             catalog,
         })
     }
@@ -37,6 +40,27 @@ impl<T: ServerRow + Clone> ServerRows<T> {
     /// The row with this id.
     pub fn by_id(&self, id: i32) -> Option<Arc<T>> {
         self.find(|row| row.id() == id)
+    }
+
+    /// The first row that fits, unless somebody is about to remove it.
+    pub fn staying(&self, fits: impl Fn(&T) -> bool) -> Option<Arc<T>> {
+        let marks = self.leaving.lock();
+        self.unmarked(&marks, fits)
+    }
+
+    /// Marks the first row that fits and that nobody is about to remove, until it is gone or the mark is let go of: nobody else
+    /// removes it meanwhile, so its id stays its own.
+    pub fn leave(&self, fits: impl Fn(&T) -> bool) -> Option<(Arc<T>, Leaving<'_>)> {
+        let mut marks = self.leaving.lock();
+        let row = self.unmarked(&marks, fits)?;
+        let mark = Arc::new(row.id());
+        marks.push(mark.clone());
+        let all = &self.leaving;
+        Some((row, Leaving { all, mark }))
+    }
+
+    fn unmarked(&self, marks: &[Arc<i32>], fits: impl Fn(&T) -> bool) -> Option<Arc<T>> {
+        self.find(|row| fits(row) && !marks.iter().any(|id| **id == row.id()))
     }
 
     /// Runs `work` while nobody changes rows: what it finds there stays until what stands on it is stored.
@@ -119,6 +143,8 @@ impl<T: ServerRow + Clone> ServerRows<T> {
     fn delete(&self, id: i32) -> Result<()> {
         self.catalog.delete_server_row::<T>(id)?;
         self.list.write().retain(|row| row.id() != id);
+        // The next row of this id is another one.
+        self.leaving.lock().retain(|mark| **mark != id);
         Ok(())
     }
 
@@ -130,5 +156,18 @@ impl<T: ServerRow + Clone> ServerRows<T> {
         list.push(row.clone());
         list.sort_by_key(|row| row.id());
         Ok(row)
+    }
+}
+
+/// Mark of a row that whoever has it is about to remove, and nobody else.
+pub struct Leaving<'a> {
+    all: &'a Mutex<Vec<Arc<i32>>>,
+    mark: Arc<i32>,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let mut all = self.all.lock();
+        all.retain(|mark| !Arc::ptr_eq(mark, &self.mark));
     }
 }

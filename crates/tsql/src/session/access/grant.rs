@@ -258,12 +258,14 @@ impl Execution<'_> {
                 Ok(On::Part(class::LOGIN, id))
             }
             Some("ENDPOINT") => {
-                let found = self.state.instance.hadr.endpoint(name);
+                let endpoints = &self.state.instance.hadr.endpoints;
+                let found = endpoints.staying(|e| names_equal(&e.name, name));
                 let id = found.ok_or_else(|| missing("endpoint"))?.id;
                 Ok(On::Part(class::ENDPOINT, id))
             }
             Some("AVAILABILITY GROUP") => {
-                let found = self.state.instance.hadr.group(name);
+                let groups = &self.state.instance.hadr.groups;
+                let found = groups.staying(|g| names_equal(&g.name, name));
                 let id = found.ok_or_else(|| missing("availability group"))?.id;
                 Ok(On::Part(class::AVAILABILITY_GROUP, id))
             }

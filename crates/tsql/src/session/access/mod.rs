@@ -298,8 +298,9 @@ impl SessionState {
                     let Some(def) = entry.map(|e| e.def()) else {
                         return String::new();
                     };
+                    // The name of an owner that is no login any more is anybody's.
                     let owner = self.logins().owner_of(&def);
-                    return owner.map_or_else(|| def.owner.clone(), |l| l.name.clone());
+                    return owner.map_or_else(String::new, |l| l.name.clone());
                 }
                 let catalog = self.catalog(database).ok();
                 let user = catalog.and_then(|c| c.principal(id).cloned());

@@ -163,24 +163,31 @@ impl Execution<'_> {
     }
 
     pub(super) fn drop_group(&self, name: &str) -> Result<()> {
-        let group = self.group_to("drop", name)?;
+        // Nobody waits, and nobody waits for him, who may not.
+        self.group_to("drop", name)?;
         let hadr = &self.instance().hadr;
         let service = hadr.service();
         if !service.is_enabled() {
             return Err(not_enabled());
         }
-        self.atomic(|| {
-            // First, so that nothing is left to wait for when the group is gone, which no rollback brings back.
-            self.forget_permissions(class::AVAILABILITY_GROUP, group.id)?;
-            // Its definition goes first: a crash leaves databases that are in no group, and not a group that cannot be started.
-            let is_gone = hadr
-                .groups
-                .remove_then(group.id, |now| service.drop_group(now))?;
-            match is_gone {
-                true => Ok(()),
-                false => Err(group_missing("drop", name)),
-            }
-        })
+        let missing = || group_missing("drop", name);
+        let (group, _mark) = self.atomic(|| {
+            self.lock_logins()?;
+            let picked = hadr.groups.leave(|g| names_equal(&g.name, name));
+            let picked = picked
+                .filter(|(g, _)| self.may_alter_group(g.id))
+                .ok_or_else(missing)?;
+            self.forget_permissions(class::AVAILABILITY_GROUP, picked.0.id)?;
+            Ok(picked)
+        })?;
+        // Its definition goes first: a crash leaves databases that are in no group, and not a group that cannot be started.
+        let is_gone = hadr
+            .groups
+            .remove_then(group.id, |now| service.drop_group(now))?;
+        match is_gone {
+            true => Ok(()),
+            false => Err(missing()),
+        }
     }
 
     /// Error 35251 unless this server is the primary of the group.

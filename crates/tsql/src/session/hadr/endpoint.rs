@@ -7,7 +7,7 @@ use super::options::{integer, not_recognized, word};
 use super::{Execution, class};
 use crate::error::Result;
 use crate::messages;
-use daruma_catalog::{EndpointDef, EndpointRole, EndpointState};
+use daruma_catalog::{EndpointDef, EndpointRole, EndpointState, names_equal};
 use daruma_syntax::ast::{CreateEndpoint, Expr, Literal, OptionItem, OptionValue};
 use std::net::IpAddr;
 
@@ -97,18 +97,25 @@ impl Execution<'_> {
     }
 
     pub(super) fn drop_endpoint(&self, name: &str) -> Result<()> {
-        let instance = self.instance();
-        let found = instance.hadr.endpoint(name);
-        let found = found
+        let hadr = &self.instance().hadr;
+        let missing = || messages::error(15151, &[&"drop", &"endpoint", &name]);
+        // Nobody waits, and nobody waits for him, who may not.
+        let found = hadr.endpoint(name);
+        found
             .filter(|e| self.may_alter_endpoint(e.id))
-            .ok_or_else(|| messages::error(15151, &[&"drop", &"endpoint", &name]))?;
-        let service = instance.hadr.service();
-        let end = || service.set_endpoint(None);
-        self.atomic(|| {
-            // First, so that nothing is left to wait for when the endpoint is gone, which no rollback brings back.
-            self.forget_permissions(class::ENDPOINT, found.id)?;
-            instance.hadr.endpoints.remove(found.id, end)
-        })
+            .ok_or_else(missing)?;
+        let (found, _mark) = self.atomic(|| {
+            self.lock_logins()?;
+            let picked = hadr.endpoints.leave(|e| names_equal(&e.name, name));
+            let picked = picked
+                .filter(|(e, _)| self.may_alter_endpoint(e.id))
+                .ok_or_else(missing)?;
+            self.forget_permissions(class::ENDPOINT, picked.0.id)?;
+            Ok(picked)
+        })?;
+        let service = hadr.service();
+        hadr.endpoints
+            .remove(found.id, || service.set_endpoint(None))
     }
 
     fn tell_endpoint(&self, endpoint: &EndpointDef) -> Result<()> {

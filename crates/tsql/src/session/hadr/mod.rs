@@ -75,7 +75,8 @@ impl Execution<'_> {
         guid
     }
 
-    /// The numbers of endpoints and groups are given out again: nobody keeps permissions on them.
+    /// The numbers of endpoints and groups are given out again: nobody keeps permissions on them. That is committed before they
+    /// end, so that no crash leaves any; they are marked meanwhile, so that nobody gets new ones.
     fn forget_permissions(&self, class: u8, id: i32) -> Result<()> {
         let on_it = |p: &daruma_catalog::PermissionDef| p.class == class && p.major == id;
         self.change_logins(

@@ -225,14 +225,24 @@ impl Execution<'_> {
 
     pub(super) fn drop_certificate(&self, name: &str) -> Result<()> {
         let hadr = &self.instance().hadr;
-        let found = hadr
-            .certificate(name)
-            .ok_or_else(|| refused("drop", name))?;
-        let check = || self.check_unused(found.id, "certificate");
+        let missing = || refused("drop", name);
+        let find = || hadr.certificate(name).ok_or_else(missing);
+        // Nobody waits for logins because of what is not there.
+        find()?;
         self.atomic(|| {
             // A login that is not committed yet stands on it as well.
             self.lock_logins()?;
-            hadr.certificates.remove(found.id, check)
+            if !self.controls_keys() {
+                return Err(missing());
+            }
+            let id = find()?.id;
+            hadr.certificates.remove(id, || {
+                // Its number may be another one's by now.
+                match find()?.id == id {
+                    true => self.check_unused(id, "certificate"),
+                    false => Err(missing()),
+                }
+            })
         })
     }
 
