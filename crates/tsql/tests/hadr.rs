@@ -720,7 +720,7 @@ fn what_is_dropped_is_looked_at_again_after_a_wait() {
 fn a_group_that_ends_holds_up_no_logins() {
     let (_server, told, mut admin) = joined();
     admin.done(CLERK);
-    admin.done("GRANT ALTER ON AVAILABILITY GROUP::g TO clerk");
+    admin.done("GRANT ALTER ON AVAILABILITY GROUP::g TO clerk; CREATE TABLE d.dbo.t (i int)");
     let meanwhile = |what: &str| {
         let late =
             "CREATE LOGIN late WITH PASSWORD = 'Daruma-2026', CHECK_POLICY = OFF; DROP LOGIN late";
@@ -732,6 +732,9 @@ fn a_group_that_ends_holds_up_no_logins() {
         let begun = told.begun.lock().expect("whole").pop().expect("begun");
         begun.join().expect("ends")
     };
+    // Nor does a statement around it, which commits later.
+    let out = admin.run("INSERT d.dbo.t EXEC ('DROP AVAILABILITY GROUP g')");
+    assert_eq!(errors(&out), [226], "{out}");
     meanwhile("AVAILABILITY GROUP::g");
     admin.done("DROP AVAILABILITY GROUP g");
     let out = seen();

@@ -228,10 +228,10 @@ impl Execution<'_> {
         }
     }
 
-    /// One that no transaction can take back: error 226 in one of the user's.
+    /// One that no transaction can take back: error 226 in one of the user's, and in that of INSERT .. EXEC.
     fn alone(&self, name: &str, work: impl FnOnce() -> Result<()>) -> Step<()> {
-        self.simple(|| match self.state.trancount.get() {
-            0 => work(),
+        self.simple(|| match (self.state.trancount.get(), self.depth.get()) {
+            (0, 0) => work(),
             _ => Err(messages::error_state(226, 6, &[&name])),
         })
     }
