@@ -351,6 +351,8 @@ pub struct Pool {
     /// Frames in existence; grows to the limit as they are needed, so an idle server stays small.
     allocated: AtomicUsize,
     hand: AtomicUsize,
+    /// Pages of all databases that wait for versions of running transactions, about.
+    pub waiting_pages: Arc<AtomicUsize>,
     /// Until when the pool counts as pressed, in milliseconds of the clock.
     pressed_until: AtomicU64,
     shards: Vec<Shard>,
@@ -373,6 +375,7 @@ impl Pool {
             frames: (0..pages.max(64)).map(|_| OnceLock::new()).collect(),
             allocated: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
+            waiting_pages: Arc::default(),
             pressed_until: AtomicU64::new(0),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             stores: RwLock::default(),

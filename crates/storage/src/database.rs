@@ -46,9 +46,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// All writers of a database together may let one frame in so many wait for versions that are not on pages, in a full pool.
+/// One frame in so many may wait for versions that are not on pages, in a full pool, before transactions place theirs.
 const WAITING_SHARE: usize = 8;
-/// Each of them may let so many wait.
+/// A transaction of which no more pages wait places nothing for that.
 const WAITING_PAGES_MIN: usize = 8;
 
 /// One database: its files, log and trees.
@@ -417,10 +417,11 @@ impl Database {
     pub(crate) fn bound_versions(&self, state: &mut TxnState) -> Result<()> {
         let segment = &mut state.versions;
         let frames = self.pool().frame_count();
+        let waiting = segment.waiting_pages();
         let is_scarce = segment.is_accelerated
             && self.pool().is_full()
-            && (self.pool().is_pressed() && !segment.unplaced.is_empty()
-                || segment.unplaced_pages > self.waiting_pages_max(segment.unplaced_pages));
+            && (waiting > WAITING_PAGES_MIN || !segment.unplaced.is_empty())
+            && (self.pool().is_pressed() || self.has_waiting_pages(frames / WAITING_SHARE));
         // Half of what a request may hold beside pages where a server gives a quarter of its memory to that.
         let memory_max = (frames * crate::page::PAGE_BYTES / 8) as u64;
         let is_large = self.versions().memory_bytes() > memory_max;
@@ -439,7 +440,7 @@ impl Database {
         };
         if let Err(error) = self.place_chunks(&chunks, AppendKind::System) {
             // What is bounded here stays so when the statement is tried again.
-            self.versions().give_back(segment, chunks);
+            self.versions().give_back(segment, chunks, waiting);
             return Err(error);
         }
         if is_large {
@@ -448,13 +449,9 @@ impl Database {
         Ok(())
     }
 
-    /// Pages that one transaction may let wait for its versions in a full pool. `pages` do: the share is not asked for where they are few.
-    fn waiting_pages_max(&self, pages: usize) -> usize {
-        if pages <= WAITING_PAGES_MIN {
-            return WAITING_PAGES_MIN;
-        }
-        let writers = self.active.lock().len().max(2);
-        WAITING_PAGES_MIN.max(self.pool().frame_count() / WAITING_SHARE / writers)
+    /// Do more pages than these wait for versions, of whatever database?
+    fn has_waiting_pages(&self, pages: usize) -> bool {
+        self.pool().waiting_pages.load(Ordering::Relaxed) > pages
     }
 
     pub(crate) fn leave(&self, id: TxnId) {

@@ -535,7 +535,9 @@ impl Txn {
                 self.0.id.store(0, Ordering::Relaxed);
                 return Err(error);
             }
-            state.versions = Segment::new(progress.is_accelerated, !state.earlier.is_empty());
+            let waiting = &db.pool().waiting_pages;
+            let has_earlier = !state.earlier.is_empty();
+            state.versions = Segment::new(progress.is_accelerated, has_earlier, waiting);
             state.progress = Some(progress);
         }
         assert!(!state.ended, "a write in a transaction that has ended");

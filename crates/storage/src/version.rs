@@ -39,7 +39,7 @@ use daruma_base::memory::for_all;
 use daruma_base::{Lsn, PageId, TxnId};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// A whole number of version pages (`pvs`); offsets fit 16 bits, and images of the pages one record.
 pub const CHUNK_BYTES: usize = crate::pvs::CHUNK_PAGES_MAX * crate::pvs::PAGE_DATA_BYTES;
@@ -118,21 +118,57 @@ pub struct Segment {
     current: Option<Arc<Chunk>>,
     /// Sealed, and not on pages yet.
     pub unplaced: Vec<Arc<Chunk>>,
-    /// Pages that wait for versions added since all were placed, about: one that comes again after another counts again.
-    pub unplaced_pages: usize,
-    last_page: Option<PageId>,
+    waiting: Waiting,
     pub is_accelerated: bool,
     /// The transaction has written under earlier ids, whose versions may lie below those made here.
     has_earlier: bool,
     scratch: Vec<u8>,
 }
 
+/// Pages that wait for versions of a segment, about: one that comes again after another counts again, and those whose versions a
+/// checkpoint placed still count.
+#[derive(Default)]
+struct Waiting {
+    /// Those of all segments.
+    total: Option<Arc<AtomicUsize>>,
+    own: usize,
+    last: Option<PageId>,
+}
+
+impl Waiting {
+    fn add(&mut self, pages: usize) {
+        self.own += pages;
+        if let Some(total) = &self.total {
+            total.fetch_add(pages, Ordering::Relaxed);
+        }
+    }
+
+    fn clear(&mut self) {
+        let own = std::mem::take(&mut self.own);
+        self.last = None;
+        if let Some(total) = &self.total {
+            total.fetch_sub(own, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
 impl Segment {
-    /// No chunk yet; `has_earlier`: the transaction has written under earlier ids.
-    pub fn new(is_accelerated: bool, has_earlier: bool) -> Segment {
+    /// No chunk yet; `has_earlier`: the transaction has written under earlier ids. `waiting`: pages that wait for versions of all
+    /// segments.
+    pub fn new(is_accelerated: bool, has_earlier: bool, waiting: &Arc<AtomicUsize>) -> Segment {
         Segment {
             is_accelerated,
             has_earlier,
+            waiting: Waiting {
+                total: Some(waiting.clone()),
+                ..Waiting::default()
+            },
             ..Segment::default()
         }
     }
@@ -146,6 +182,7 @@ impl Segment {
     pub fn take_chunks(&mut self) -> Vec<u32> {
         self.current = None;
         self.unplaced.clear();
+        self.waiting.clear();
         std::mem::take(&mut self.chunks)
     }
 
@@ -158,15 +195,19 @@ impl Segment {
 
     /// An entry of the page is about to get a version.
     pub fn note_page(&mut self, page: PageId) {
-        if self.last_page.replace(page) != Some(page) {
-            self.unplaced_pages += 1;
+        if self.is_accelerated && self.waiting.last.replace(page) != Some(page) {
+            self.waiting.add(1);
         }
+    }
+
+    /// Pages that wait for versions added since all were placed.
+    pub fn waiting_pages(&self) -> usize {
+        self.waiting.own
     }
 
     /// Everything not yet on pages, the open chunk included, which is closed by that.
     pub fn take_unplaced(&mut self) -> Vec<Arc<Chunk>> {
-        self.unplaced_pages = 0;
-        self.last_page = None;
+        self.waiting.clear();
         let mut chunks = std::mem::take(&mut self.unplaced);
         chunks.extend(self.current.take());
         chunks
@@ -242,7 +283,10 @@ impl VersionStore {
     }
 
     /// Chunks that were taken from the segment to be placed, and could not be: those without pages are the first of the next try.
-    pub(crate) fn give_back(&self, segment: &mut Segment, chunks: Vec<Arc<Chunk>>) {
+    /// `waiting`: the pages that waited for them.
+    pub(crate) fn give_back(&self, segment: &mut Segment, chunks: Vec<Arc<Chunk>>, waiting: usize) {
+        segment.waiting.clear();
+        segment.waiting.add(waiting);
         for chunk in chunks {
             let mut content = chunk.content.write();
             if content.is_dropped || !content.pages.is_empty() {

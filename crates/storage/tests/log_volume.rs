@@ -3,6 +3,7 @@
 mod common;
 
 use common::*;
+use daruma_base::DatabaseId;
 use daruma_sim::SimDisk;
 use daruma_storage::*;
 use std::sync::Arc;
@@ -129,4 +130,65 @@ fn transactions_that_end_soon_log_no_versions_in_a_full_pool() {
         on as f64 <= off as f64 * 1.01,
         "{on} bytes with, {off} without"
     );
+}
+
+/// Transactions of several databases that stay open, each with changes on many pages: nobody is left without a frame.
+#[test]
+fn open_transactions_of_many_databases_leave_frames_in_a_full_pool() {
+    const DATABASES: u16 = 12;
+    let disk = SimDisk::new(1);
+    let engine = engine(&disk, 1, FRAMES);
+    let settings = Settings {
+        accelerated_recovery: true,
+        ..Settings::default()
+    };
+    let create = |number: u16| {
+        let files = vec![
+            FileSpec::data(1, 1, &format!("/t{number}.mdf"), 256),
+            FileSpec::log(&format!("/t{number}_log.ldf"), 130),
+        ];
+        let db = engine
+            .create_database(
+                DatabaseId(5 + number),
+                &format!("t{number}"),
+                files,
+                settings,
+            )
+            .expect("creates");
+        let txn = db.begin(&owner(1));
+        let tree = db.create_tree(&txn, 1).expect("tree");
+        txn.commit(Durability::Full).expect("commits");
+        let opened = db.tree(tree).expect("tree");
+        // Each row a page.
+        for part in 0..4 {
+            let txn = db.begin(&owner(1));
+            for row in 0..FRAMES as u32 / 8 {
+                let key = (part * FRAMES as u32 + row).to_be_bytes();
+                opened.insert(&txn, &key, &[7; 5_000]).expect("inserts");
+            }
+            txn.commit(Durability::Full).expect("commits");
+            db.checkpoint().expect("writes all pages");
+        }
+        (db, tree)
+    };
+    let databases: Vec<_> = (0..DATABASES).map(create).collect();
+    let open: Vec<_> = databases
+        .iter()
+        .enumerate()
+        .map(|(number, (db, tree))| {
+            let txn = db.begin(&owner(10 + number as u64));
+            let opened = db.tree(*tree).expect("tree");
+            for row in 0..FRAMES as u32 / 8 {
+                let key = row.to_be_bytes();
+                let view = txn.view(Isolation::Current);
+                let seen = opened.get(&view, &key).expect("reads").expect("is there");
+                let changed = opened.update(&txn, &key, seen.stamp, &[8; 5_000]);
+                changed.expect("has a frame");
+            }
+            txn
+        })
+        .collect();
+    for txn in open {
+        txn.commit(Durability::Full).expect("commits");
+    }
 }
