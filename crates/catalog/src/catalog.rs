@@ -226,7 +226,7 @@ impl Catalog {
             }
             Ok::<i128, CatalogError>(i128::from(id))
         };
-        Ok(self.counters.advance(CounterId::ObjectId, free)? as ObjectId)
+        Ok(self.counters.advance(CounterId::ObjectId, None, free)? as ObjectId)
     }
 
     /// Last value of a counter, if any was given out.
@@ -240,13 +240,24 @@ impl Catalog {
         id: CounterId,
         next: impl FnOnce(Option<i128>) -> std::result::Result<i128, E>,
     ) -> std::result::Result<i128, E> {
-        self.counters.advance(id, next)
+        self.counters.advance(id, None, next)
+    }
+
+    /// As `next_value`, of a sequence.
+    pub fn next_in_sequence<E: From<CatalogError>>(
+        &self,
+        id: ObjectId,
+        def: &SequenceDef,
+        next: impl FnOnce(Option<i128>) -> std::result::Result<i128, E>,
+    ) -> std::result::Result<i128, E> {
+        let id = CounterId::Sequence(id);
+        self.counters.advance(id, Some(def.into()), next)
     }
 
     /// Next of a counter that starts at 1 and steps by 1: row numbers, row versions.
     pub fn next_number(&self, id: CounterId) -> Result<u64> {
         let next = |last: Option<i128>| Ok::<i128, CatalogError>(last.unwrap_or(0) + 1);
-        Ok(self.counters.advance(id, next)? as u64)
+        Ok(self.counters.advance(id, None, next)? as u64)
     }
 
     /// Sets what `last_value` answers: RESEED, RESTART, TRUNCATE.

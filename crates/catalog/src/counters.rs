@@ -6,7 +6,7 @@
 //! (SQL Server's identity gap); a clean shutdown writes the exact values.
 
 use crate::error::Result;
-use crate::model::ObjectId;
+use crate::model::{ObjectId, SequenceDef};
 use crate::rows;
 use daruma_storage::{Database, Durability, Owner};
 use parking_lot::Mutex;
@@ -29,10 +29,43 @@ pub enum CounterId {
     RowVersion,
 }
 
-/// Identity and sequence values are reserved in blocks of this many.
+/// Identity values are reserved in blocks of this many.
 pub const VALUE_BLOCK: i128 = 1_000;
 /// Row numbers and row versions cost nothing when lost, so their blocks are large.
 const NUMBER_BLOCK: i128 = 100_000;
+
+/// Values of a sequence without CACHE are reserved in blocks of this many: SQL Server's size.
+const SEQUENCE_BLOCK: i128 = 50;
+
+/// How a sequence goes on, which tells what to reserve.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    pub increment: i128,
+    pub minimum: i128,
+    pub maximum: i128,
+    /// Values that a crash may lose, and one.
+    pub block: i128,
+}
+
+impl From<&SequenceDef> for Pace {
+    fn from(def: &SequenceDef) -> Pace {
+        Pace {
+            increment: def.increment,
+            minimum: def.minimum,
+            maximum: def.maximum,
+            block: def.cache.map_or(SEQUENCE_BLOCK, i128::from).max(1),
+        }
+    }
+}
+
+impl Pace {
+    /// The last value of the block that begins with `value`; a sequence does not go beyond its end in it.
+    fn mark(&self, value: i128) -> i128 {
+        let ahead = self.increment.saturating_mul(self.block - 1);
+        let mark = value.saturating_add(ahead);
+        mark.clamp(self.minimum.min(value), self.maximum.max(value))
+    }
+}
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Stored {
@@ -73,17 +106,18 @@ impl Counters {
         self.map.lock().get(&id).and_then(|c| c.last)
     }
 
-    /// Gives out the value that `next` computes from the last one.
+    /// Gives out the value that `next` computes from the last one. A counter without a `pace` goes on as it came to the value.
     pub(crate) fn advance<E: From<crate::CatalogError>>(
         &self,
         id: CounterId,
+        pace: Option<Pace>,
         next: impl FnOnce(Option<i128>) -> std::result::Result<i128, E>,
     ) -> std::result::Result<i128, E> {
         let mut map = self.map.lock();
         let counter = map.entry(id).or_default();
         let value = next(counter.last)?;
         if !covers(counter, value) {
-            self.reserve(id, counter, value)?;
+            self.reserve(id, pace, counter, value)?;
         }
         counter.last = Some(value);
         Ok(value)
@@ -120,15 +154,22 @@ impl Counters {
         Ok(())
     }
 
-    fn reserve(&self, id: CounterId, counter: &mut Counter, value: i128) -> Result<()> {
+    fn reserve(
+        &self,
+        id: CounterId,
+        pace: Option<Pace>,
+        counter: &mut Counter,
+        value: i128,
+    ) -> Result<()> {
         let block = match id {
             CounterId::RowNumber(_) | CounterId::RowVersion => NUMBER_BLOCK,
             _ => VALUE_BLOCK,
         };
         let step = counter.last.map_or(1, |last| value.saturating_sub(last));
-        let mark = match id {
+        let mark = match (id, pace) {
             // Object ids jump and wrap: the exact value is stored, objects are few.
-            CounterId::ObjectId => value,
+            (CounterId::ObjectId, _) => value,
+            (_, Some(pace)) => pace.mark(value),
             _ => value.saturating_add(step.saturating_mul(block)),
         };
         self.store(id, Some(mark))?;

@@ -6,7 +6,7 @@ use super::Execution;
 use super::types::integer_value;
 use crate::error::Result;
 use crate::messages;
-use daruma_catalog::{CounterId, ObjectKind, SequenceDef};
+use daruma_catalog::{ObjectKind, SequenceDef};
 use daruma_syntax::ast::ObjectName;
 use daruma_value::convert::{ConvertContext, convert};
 use daruma_value::{DataType, Value};
@@ -54,7 +54,7 @@ impl Execution<'_> {
         let open = self.instance().open_database(database)?;
         let mut taken = None;
         open.catalog
-            .next_value(CounterId::Sequence(object.id), |before| {
+            .next_in_sequence(object.id, sequence, |before| {
                 let first = super::execution::next_of(sequence, before, &object.name)?;
                 let range = range_from(sequence, first, i128::from(size));
                 let (last, cycles) =

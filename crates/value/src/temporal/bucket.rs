@@ -22,7 +22,12 @@ pub fn date_bucket(
         DataType::Time { .. } => is_time,
         _ => true,
     };
-    if !fits || matches!(part, Microsecond | Nanosecond | TzOffset | IsoWeek) {
+    if !fits
+        || matches!(
+            part,
+            DayOfYear | WeekDay | Microsecond | Nanosecond | TzOffset | IsoWeek
+        )
+    {
         return Err(part.unsupported("date_bucket", data_type));
     }
     if width <= 0 {

@@ -1,0 +1,56 @@
+//! Sequences across a crash: no value is given twice, and what is lost is the rest of a block, whose size is that of CACHE.
+
+mod common;
+
+use common::Server;
+
+const RANGE: &str = "DECLARE @first sql_variant;
+    EXEC sys.sp_sequence_get_range @sequence_name = N'wide', @range_size = 3000000, @range_first_value = @first OUTPUT;
+    SELECT CAST(@first AS bigint)";
+
+#[test]
+fn a_crash_loses_no_more_of_a_sequence_than_its_cache() {
+    let server = Server::new();
+    let mut client = server.connect();
+    client.done("CREATE TABLE t (i int)");
+    client.done("CREATE SEQUENCE wide AS int START WITH 1");
+    client.done("CREATE SEQUENCE few AS int START WITH 1 MAXVALUE 100");
+    client.done("CREATE SEQUENCE down AS int START WITH 5 INCREMENT BY -2 MINVALUE -1000 MAXVALUE 5 CACHE 10");
+    client.done("CREATE SEQUENCE exact AS int START WITH 1 NO CACHE");
+    assert_eq!(client.scalar("SELECT NEXT VALUE FOR wide"), "1");
+    for first in ["2", "3000002"] {
+        assert_eq!(client.scalar(RANGE), first);
+    }
+    for _ in 0..3 {
+        client.done("SELECT NEXT VALUE FOR few, NEXT VALUE FOR down, NEXT VALUE FOR exact");
+    }
+    client.done("INSERT t VALUES (1)");
+    client.session.close();
+    let server = server.crash();
+    let mut client = server.connect();
+    let next = |client: &mut common::Client, name: &str| {
+        client.scalar(&format!("SELECT NEXT VALUE FOR {name}"))
+    };
+    assert_eq!(next(&mut client, "wide"), "6000051");
+    assert_eq!(next(&mut client, "few"), "51");
+    assert_eq!(next(&mut client, "down"), "-15");
+    assert_eq!(next(&mut client, "exact"), "4");
+}
+
+#[test]
+fn a_sequence_that_begins_again_goes_on_after_a_crash() {
+    let server = Server::new();
+    let mut client = server.connect();
+    client.done("CREATE TABLE t (i int)");
+    client.done("CREATE SEQUENCE s AS int START WITH 1 MINVALUE 1 MAXVALUE 3 CYCLE NO CACHE");
+    for expected in ["1", "2", "3", "1", "2"] {
+        assert_eq!(client.scalar("SELECT NEXT VALUE FOR s"), expected);
+    }
+    client.done("INSERT t VALUES (1)");
+    client.session.close();
+    let server = server.crash();
+    let mut client = server.connect();
+    for expected in ["3", "1"] {
+        assert_eq!(client.scalar("SELECT NEXT VALUE FOR s"), expected);
+    }
+}
