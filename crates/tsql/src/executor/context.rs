@@ -15,8 +15,9 @@ use crate::instance::Promise;
 use crate::messages;
 use daruma_base::memory::thread_bytes;
 use daruma_storage::IoCounters;
-use daruma_value::Value;
+use daruma_value::compare::write_key;
 use daruma_value::convert::ConvertContext;
+use daruma_value::{CollationId, Value};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -117,8 +118,19 @@ pub struct SubplanState {
     pub batch: RowBatch,
     /// Results by the parameters they depend on.
     pub memo: HashMap<Vec<u8>, Value>,
-    /// Values of an IN subquery that depends on nothing.
-    pub set: Option<ValueSet>,
+    /// What is known of the values of an IN subquery, by the parameters they depend on.
+    pub sets: HashMap<Vec<u8>, Known>,
+    /// Memory of the sets of one that depends on some.
+    pub set_bytes: usize,
+}
+
+/// What is known of the values of a subquery under some parameters.
+pub enum Known {
+    /// It has run under them, and its values were not kept.
+    Asked,
+    /// They are too many to be kept.
+    TooMany,
+    Values(ValueSet),
 }
 
 /// Values of a subquery as keys.
@@ -128,6 +140,25 @@ pub struct ValueSet {
     pub has_null: bool,
     /// Approximate numbers: their keys do not meet those of exact ones.
     pub has_float: bool,
+    /// Memory held for `keys`.
+    pub bytes: usize,
+}
+
+impl ValueSet {
+    /// Is the value among these? `None`: nobody can know, for NULL.
+    pub fn contains(&self, value: &Value, collation: CollationId) -> Option<bool> {
+        if value.is_null() {
+            let is_empty = self.keys.is_empty() && !self.has_null;
+            return is_empty.then_some(false);
+        }
+        let mut key = Vec::new();
+        write_key(value, collation, &mut key);
+        match self.keys.contains(&key) {
+            true => Some(true),
+            false if self.has_null => None,
+            false => Some(false),
+        }
+    }
 }
 
 /// Values of the variables that a plan reads.
@@ -193,7 +224,8 @@ impl<'h> Ctx<'h> {
     pub fn forget_subqueries(&self) {
         for state in self.subplans.borrow_mut().iter_mut() {
             state.memo.clear();
-            state.set = None;
+            state.sets.clear();
+            self.release(std::mem::take(&mut state.set_bytes));
         }
         self.epoch.set(self.epoch.get() + 1);
     }

@@ -262,6 +262,20 @@ fn a_condition_without_a_row_around_it_is_asked_before_all_joins() {
     }
 }
 
+/// NOT IN below OR that looks at a row around it is a set of values for each value of that row, not a run for each row.
+#[test]
+fn not_in_below_or_runs_once_for_each_value_around_it() {
+    let host = host();
+    // 17 values around it, of 3,000 rows; each set takes all of two tables.
+    let text = "SELECT COUNT(*) FROM a x FULL JOIN b y ON y.id = x.id CROSS APPLY (SELECT ISNULL(y.id, x.id) % 17 AS m) p
+        WHERE y.id BETWEEN y.id + 1 AND y.k OR x.k NOT IN
+        (SELECT q.k FROM a q FULL JOIN b r ON r.id = q.id WHERE q.k IS NOT NULL AND r.id % 17 = p.m)";
+    let (looks, count) = looks_of(&host, text);
+    assert!(matches!(count, Value::Int(n) if n > 1000), "{count:?}");
+    // Run for each row they would be 3,000 times four and more.
+    assert!(looks < 1_000, "{looks}");
+}
+
 /// Three subqueries within each other below OR, the innermost of which looks at the outermost row.
 #[test]
 fn subqueries_within_subqueries_run_once_for_each_value_around_them() {

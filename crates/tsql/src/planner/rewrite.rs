@@ -539,7 +539,16 @@ impl<'c> Rewriter<'c> {
                             )
                         })
                 });
-                if !simple || repeats_much(&condition, &items) {
+                // A subquery is asked once for each value of what it reads: a computed value has fewer than what it is computed from.
+                let is_read_below = condition.any(&|n| match &n.kind {
+                    Kind::Subquery(sub) => {
+                        let outer = sub.rel.outer_columns();
+                        let mut computed = outer.iter().filter_map(|id| made(*id));
+                        computed.any(|(_, s)| s.as_column().is_none())
+                    }
+                    _ => false,
+                });
+                if !simple || is_read_below || repeats_much(&condition, &items) {
                     return Rel::Compute { input, items }.filter(Some(condition));
                 }
                 let mut below = condition;
