@@ -394,7 +394,7 @@ mod tests {
         let db = engine
             .create_database(DatabaseId(5), "t", files, Settings::default())
             .expect("creates");
-        let mut segment = crate::version::Segment::new(true, false, &Arc::default());
+        let mut segment = crate::version::Segment::new(true, false, &std::sync::Arc::default());
         let head = crate::page::Head {
             flags: 0,
             writer: TxnId(3),
