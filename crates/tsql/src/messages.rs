@@ -797,6 +797,11 @@ const MESSAGES: &[Message] = &[
         "Database '%.*ls' cannot be opened due to inaccessible files or insufficient memory or disk space.  See the SQL Server errorlog for details.",
     ),
     m(
+        952,
+        16,
+        "Database '%.*ls' is in transition. Try the statement later.",
+    ),
+    m(
         976,
         14,
         "The target database, '%.*ls', is participating in an availability group and is currently not accessible for queries. Either data movement is suspended or the availability replica is not enabled for read access. To allow read-only access to this and other databases in the availability group, enable read access to one or more secondary availability replicas in the group.  For more information, see the ALTER AVAILABILITY GROUP statement in SQL Server Books Online.",
@@ -2255,6 +2260,11 @@ const MESSAGES: &[Message] = &[
         5047,
         16,
         "Cannot change the READONLY property of the PRIMARY filegroup.",
+    ),
+    m(
+        5052,
+        16,
+        "%ls is not permitted while a database is in the %ls state.",
     ),
     m(
         5055,

@@ -1,8 +1,9 @@
-//! ALTER DATABASE beside ALTER DATABASE, beside RESTORE, and beside a transaction that works in the database from outside of it.
+//! ALTER DATABASE beside ALTER DATABASE, beside RESTORE, and beside a transaction that works in the database from outside of it; and who
+//! comes while a database is backed up for the last time, or restored.
 
 mod common;
 
-use common::rows::{MOVES, fill, server_with_rows};
+use common::rows::{MOVES, fill, server_with_rows, write_file};
 use common::{Client, Server, TextSink, errors};
 use daruma_base::cancel::CancelReason;
 use daruma_tsql::error::{Result, SqlError};
@@ -238,19 +239,16 @@ impl<F: FnOnce()> Sink for Interrupted<F> {
     }
 }
 
-/// Runs a restore, and in the middle of it something else.
-fn interrupted(client: &mut Client, restore: &str, other: impl FnOnce()) {
+/// Runs a backup or restore, and in the middle of it something else; at its end where that comes before its progress is looked at.
+fn interrupted(client: &mut Client, text: &str, other: impl FnOnce()) {
     let mut sink = Interrupted {
         sink: TextSink::default(),
         other: Some(other),
     };
-    client.session.execute_batch(restore, &mut sink);
+    client.session.execute_batch(text, &mut sink);
     let out = sink.sink.take();
-    assert_eq!(errors(&out), [0; 0], "{restore}\n{out}");
-    assert!(
-        sink.other.is_none(),
-        "nothing came between: {restore}\n{out}"
-    );
+    assert_eq!(errors(&out), [0; 0], "{text}\n{out}");
+    assert!(sink.other.is_none(), "nothing came between: {text}\n{out}");
 }
 
 /// A full, a differential and a log backup of `d`, of which the first has been restored as `e`.
@@ -343,4 +341,86 @@ fn other_databases_are_made_and_dropped_beside_a_restore() {
         "8"
     );
     client.done("DROP DATABASE e");
+}
+
+const LATE: &str = "INSERT d.dbo.t VALUES (1000, N'late')";
+
+/// Nobody comes: before the database is out of use (952), and when it is (927).
+fn assert_refused(server: &Server, text: &str) {
+    let out = server.connect().run(text);
+    assert!(matches!(errors(&out)[..], [952 | 927]), "{text}: {out}");
+}
+
+#[test]
+fn nothing_is_committed_behind_the_tail_of_the_log() {
+    for ending in ["NORECOVERY", "STANDBY = '/b/undo'"] {
+        let (server, mut client) = server_with_rows(50);
+        client.done("BACKUP DATABASE d TO DISK = '/b/f'");
+        fill(&mut client, 51, 150);
+        let tail = format!("BACKUP LOG d TO DISK = '/b/tail' WITH {ending}, STATS = 1");
+        interrupted(&mut client, &tail, || {
+            for text in [LATE, "USE d", "SELECT COUNT(*) FROM d.dbo.t"] {
+                assert_refused(&server, text);
+            }
+        });
+        client.done("RESTORE DATABASE d WITH RECOVERY");
+        client.done(LATE);
+        assert_eq!(client.scalar("SELECT COUNT(*) FROM d.dbo.t"), "151");
+    }
+}
+
+#[test]
+fn a_backup_of_the_tail_that_fails_lets_others_in_again() {
+    let (server, mut client) = server_with_rows(50);
+    client.done("BACKUP DATABASE d TO DISK = '/b/f'");
+    write_file(&server, "/b/tail", &[7; 9_000]);
+    let out = client.run("BACKUP LOG d TO DISK = '/b/tail' WITH NORECOVERY");
+    assert_eq!(errors(&out), [3241, 3013], "{out}");
+    let mut other = server.connect();
+    other.done(LATE);
+    assert_eq!(other.scalar("SELECT COUNT(*) FROM d.dbo.t"), "51");
+}
+
+#[test]
+fn nobody_works_in_a_database_that_is_being_replaced() {
+    let (server, mut client) = server_with_rows(50);
+    client.done("BACKUP DATABASE d TO DISK = '/b/f'");
+    let restore = "RESTORE DATABASE d FROM DISK = '/b/f' WITH REPLACE, STATS = 1";
+    interrupted(&mut client, restore, || {
+        assert_refused(&server, LATE);
+    });
+    server.connect().done(LATE);
+    assert_eq!(client.scalar("SELECT COUNT(*) FROM d.dbo.t"), "51");
+}
+
+#[test]
+fn a_database_that_waits_for_a_restore_goes_neither_online_nor_offline() {
+    let (_server, mut client) = server_with_rows(10);
+    client.done("BACKUP DATABASE d TO DISK = '/b/f'");
+    client.done("BACKUP LOG d TO DISK = '/b/tail' WITH NORECOVERY");
+    for state in ["ONLINE", "OFFLINE"] {
+        let out = client.run(&format!("ALTER DATABASE d SET {state}"));
+        assert_eq!(errors(&out), [5052, 5069], "{state}: {out}");
+    }
+    let state = "SELECT state_desc FROM sys.databases WHERE name = 'd'";
+    assert_eq!(client.scalar(state), "RESTORING");
+    client.done("RESTORE DATABASE d WITH RECOVERY");
+    assert_eq!(client.scalar("SELECT COUNT(*) FROM d.dbo.t"), "10");
+}
+
+#[test]
+fn a_database_does_not_come_online_beside_its_restore() {
+    let (server, mut client) = server_with_rows(50);
+    client.done("BACKUP DATABASE d TO DISK = '/b/f'");
+    client.done("ALTER DATABASE d SET OFFLINE");
+    let restore = "RESTORE DATABASE d FROM DISK = '/b/f' WITH REPLACE, NORECOVERY, STATS = 1";
+    interrupted(&mut client, restore, || {
+        let mut other = server.connect();
+        other.done("SET LOCK_TIMEOUT 0");
+        let out = other.run("ALTER DATABASE d SET ONLINE");
+        // It waits for the restore, or knows already how that ends.
+        assert!(matches!(errors(&out)[..], [1222 | 5052, 5069]), "{out}");
+    });
+    client.done("RESTORE DATABASE d WITH RECOVERY");
+    assert_eq!(client.scalar("SELECT COUNT(*) FROM d.dbo.t"), "50");
 }

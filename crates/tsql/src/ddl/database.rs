@@ -25,7 +25,7 @@ use crate::session::Execution;
 use daruma_base::DatabaseId;
 use daruma_catalog::{Catalog, DatabaseDef, FileDef, FileGrowth, FilegroupDef, names_equal};
 use daruma_storage::{FileTrace, Settings, StorageError};
-use daruma_syntax::ast::{self, AlterDatabaseAction, FileSize, FileSpec};
+use daruma_syntax::ast::{self, AlterDatabaseAction, FileSize, FileSpec, Termination};
 use daruma_value::CollationId;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -510,19 +510,20 @@ fn edit(
     })
 }
 
-/// The database for this session alone, and a claim on its name and on another one. Whoever has that is not waited for while others
-/// wait for the database: he may be in it.
+/// The database for this session alone, and a claim on its name and perhaps on another one. Whoever has that is not waited for while
+/// others wait for the database: he may be in it.
 fn alone_with_name<'e>(
     ex: &'e Execution<'_>,
     entry: &'e DatabaseEntry,
-    other: &str,
+    other: Option<&str>,
+    termination: Option<Termination>,
 ) -> Result<(Shut<'e>, NameClaim<'e>)> {
     let at_once = || Err(messages::error(1222, &[]));
     let patience = ex.patience();
     loop {
-        let alone = exclusive::exclusive(ex, entry, None)?;
+        let alone = exclusive::exclusive(ex, entry, termination)?;
         let name = entry.name();
-        let names = [name.as_str(), other];
+        let names: Vec<&str> = std::iter::once(name.as_str()).chain(other).collect();
         if let Ok(claim) = ex.instance().claim_names(&names, &at_once) {
             return Ok((alone, claim));
         }
@@ -546,7 +547,7 @@ fn rename(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, new_name: &str) -> Res
         }
     };
     check_free()?;
-    let (_alone, _claim) = alone_with_name(ex, entry, new_name)?;
+    let (_alone, _claim) = alone_with_name(ex, entry, Some(new_name), None)?;
     check_free()?;
     entry.open()?.storage.rename(new_name);
     edit(ex, entry, |def| def.name = new_name.to_string())?;

@@ -249,12 +249,23 @@ impl DatabaseEntry {
         self.door.count()
     }
 
-    /// A session makes it its current database. Error 924 when it is in SINGLE_USER and another's. It waits for whoever is alone in it.
+    /// A session makes it its current database. Error 924 when it is in SINGLE_USER and another's, 952 while it is backed up or restored
+    /// by one who is alone in it. It waits for whoever is alone for a moment.
     pub(crate) fn enter(&self, spid: i32, go_on: GoOn<'_>) -> Result<()> {
-        match self.door.enter(spid, go_on)? {
-            Reception::Admitted => Ok(()),
-            Reception::AdmittedLater => self.open().map(|_| ()).inspect_err(|_| self.leave(spid)),
+        let reception = self.door.enter(spid, go_on)?;
+        self.received(reception, || self.leave(spid))
+    }
+
+    /// Whoever was let in cannot have it taken away any more. Before, that may have been done: then he leaves.
+    fn received(&self, reception: Reception, leave: impl FnOnce()) -> Result<()> {
+        match reception {
+            Reception::Admitted if self.held().is_some() => Ok(()),
+            Reception::Admitted => {
+                leave();
+                Err(self.not_online())
+            }
             Reception::Refused => Err(self.in_use()),
+            Reception::InTransition => Err(messages::error(952, &[&self.name()])),
         }
     }
 
@@ -265,14 +276,8 @@ impl DatabaseEntry {
 
     /// A session works in it from another one, until it ends its visit. Errors and waits as for [`DatabaseEntry::enter`].
     pub(crate) fn visit(&self, spid: i32, go_on: GoOn<'_>) -> Result<()> {
-        match self.door.visit(spid, go_on)? {
-            Reception::Admitted => Ok(()),
-            Reception::AdmittedLater => self
-                .open()
-                .map(|_| ())
-                .inspect_err(|_| self.end_visit(spid)),
-            Reception::Refused => Err(self.in_use()),
-        }
+        let reception = self.door.visit(spid, go_on)?;
+        self.received(reception, || self.end_visit(spid))
     }
 
     /// The end of a visit.
@@ -330,6 +335,13 @@ impl DatabaseEntry {
 
 /// No session is in a database but one, and no other comes until this is dropped.
 pub(crate) struct Shut<'e>(&'e DatabaseEntry);
+
+impl Shut<'_> {
+    /// It takes long: nobody is to wait for it (952).
+    pub fn refuse(&self) {
+        self.0.door.refuse();
+    }
+}
 
 impl Drop for Shut<'_> {
     fn drop(&mut self) {
@@ -459,5 +471,21 @@ pub fn absolute(path: &Path, data_dir: &Path) -> PathBuf {
     match path.is_absolute() {
         true => path.to_path_buf(),
         false => data_dir.join(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instance::change::ALWAYS;
+
+    #[test]
+    fn nobody_gets_into_a_database_that_was_taken_away() {
+        let def = simple_def(5, "d", Path::new("/"), DefaultSizes::SYSTEM, 0);
+        let entry = DatabaseEntry::new(def);
+        for come in [DatabaseEntry::enter, DatabaseEntry::visit] {
+            assert_eq!(come(&entry, 51, ALWAYS).map_err(|e| e.number), Err(942));
+            assert_eq!(entry.sessions(), [0; 0]);
+        }
     }
 }

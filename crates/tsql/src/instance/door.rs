@@ -3,7 +3,8 @@
 //! Theory: a session is inside while the database is its current one, and visits it while it works in it from another (a name of
 //! three parts, a procedure of it, a transaction), until its request and its transaction have ended. In SINGLE_USER all who are
 //! inside or visit are one session; threads of the server are no sessions. Who must be alone for a moment (READ_ONLY, OFFLINE, DROP)
-//! shuts the door first, looks then whether he is, and opens it when he is done; who comes meanwhile waits for that.
+//! shuts the door first, looks then whether he is, and opens it when he is done; who comes meanwhile waits for that. Where it takes
+//! as long as a backup or restore does, he is refused.
 //!
 //! Invariants
 //! 1. While `is_single`, `inside` and `visitors` name one session at most. It is checked and changed under one latch, so that
@@ -23,6 +24,8 @@ struct Within {
     is_single: bool,
     /// The session that has shut the door.
     shut_by: Option<i32>,
+    /// It stays shut for long.
+    refuses: bool,
 }
 
 impl Within {
@@ -39,10 +42,10 @@ impl Within {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reception {
     Admitted,
-    /// The same after the door was shut: the database may have become another.
-    AdmittedLater,
     /// It is another session's.
     Refused,
+    /// The door is shut for long.
+    InTransition,
 }
 
 /// The door of a database.
@@ -70,9 +73,10 @@ impl Door {
         list: impl FnOnce(&mut Within) -> &mut Vec<i32>,
     ) -> Result<Reception> {
         let mut within = self.within.lock();
-        let mut reception = Reception::Admitted;
         while within.shut_by.is_some_and(|by| by != spid) {
-            reception = Reception::AdmittedLater;
+            if within.refuses {
+                return Ok(Reception::InTransition);
+            }
             self.opened.wait_for(&mut within, PATIENCE_STEP);
             MutexGuard::unlocked(&mut within, go_on)?;
         }
@@ -80,7 +84,7 @@ impl Door {
             return Ok(Reception::Refused);
         }
         list(&mut within).push(spid);
-        Ok(reception)
+        Ok(Reception::Admitted)
     }
 
     /// Keeps others out until [`Door::open`]. False when somebody else is there, or does the same.
@@ -93,9 +97,17 @@ impl Door {
         is_free
     }
 
+    /// The door that was shut stays so for long: who waits for it, or comes, is refused.
+    pub fn refuse(&self) {
+        self.within.lock().refuses = true;
+        self.opened.notify_all();
+    }
+
     /// The end of [`Door::shut`] that was done.
     pub fn open(&self) {
-        self.within.lock().shut_by = None;
+        let mut within = self.within.lock();
+        (within.shut_by, within.refuses) = (None, false);
+        drop(within);
         self.opened.notify_all();
     }
 
@@ -169,13 +181,28 @@ mod tests {
         assert!(door.enter(3, &no_more).is_err());
         assert_eq!(door.visit(1, ALWAYS).expect("its own"), Reception::Admitted);
         assert_eq!(door.sessions(), [1, 1]);
+        door.refuse();
+        let come = |spid| door.visit(spid, ALWAYS).expect("at once");
+        assert_eq!(come(3), Reception::InTransition);
+        assert_eq!(come(1), Reception::Admitted);
         door.open();
         assert_eq!(door.visit(3, ALWAYS).expect("open"), Reception::Admitted);
     }
 
     #[test]
-    fn who_waits_at_the_door_comes_in_when_it_is_opened() {
-        for is_single in [false, true] {
+    fn who_waits_at_the_door_is_told_when_it_is_opened_or_stays_shut() {
+        let cases: [(&dyn Fn(&Door), Reception); 3] = [
+            (&Door::open, Reception::Admitted),
+            (
+                &|door| {
+                    door.set_single(true);
+                    door.open();
+                },
+                Reception::Refused,
+            ),
+            (&Door::refuse, Reception::InTransition),
+        ];
+        for (end, wanted) in cases {
             let door = Door::default();
             door.enter(1, ALWAYS).expect("open");
             assert!(door.shut(1));
@@ -190,14 +217,9 @@ mod tests {
                     })
                 });
                 told.recv().expect("it waits");
-                door.set_single(is_single);
-                door.open();
+                end(door);
                 waiter.join().expect("no panic").expect("not cancelled")
             });
-            let wanted = match is_single {
-                true => Reception::Refused,
-                false => Reception::AdmittedLater,
-            };
             assert_eq!(received, wanted);
         }
     }

@@ -542,9 +542,14 @@ impl SessionState {
         sums.since(self.wait_sums_seen.replace(sums))
     }
 
-    /// Moves the session to another database. Error 924 when that is in SINGLE_USER and another's.
+    /// Moves the session to another database. Error 924 when that is in SINGLE_USER and another's; what is asked before, as the
+    /// right to be there, may have changed while it waited and is asked again.
     pub(crate) fn enter_database(&self, database: Arc<DatabaseEntry>) -> Result<()> {
         database.enter(self.entry.spid, &self.patience())?;
+        if let Err(error) = self.rights(database.id()) {
+            database.leave(self.entry.spid);
+            return Err(error);
+        }
         self.entry.activity.lock().database = Some(database.id());
         self.database.replace(database).leave(self.entry.spid);
         Ok(())

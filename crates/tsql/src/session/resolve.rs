@@ -111,6 +111,8 @@ impl Execution<'_> {
         if entry.id() != current {
             self.state.rights(entry.id())?;
             self.state.visit(&entry)?;
+            // They may have changed while it waited.
+            self.state.rights(entry.id())?;
             // A plan that was kept would be a way in for those who come when it is another's.
             if entry.is_single_user() {
                 self.note_private();

@@ -397,12 +397,18 @@ impl SessionState {
         {
             return Ok(part.txn.clone());
         }
-        let is_current = self.database.borrow().id() == database;
-        if !is_current && let Some(entry) = self.instance.database(database) {
-            self.visit(&entry)?;
-        }
+        let current = self.database.borrow().clone();
+        let entry = match current.id() == database {
+            true => current,
+            false => {
+                let entry = self.instance.database(database);
+                let entry = entry.ok_or_else(|| messages::error(2520, &[&database.0]))?;
+                self.visit(&entry)?;
+                entry
+            }
+        };
         self.ensure_transaction();
-        let open = self.instance.open_database(database)?;
+        let open = entry.open()?;
         let txn = open.storage.begin(&self.entry.owner);
         let start = txn.savepoint();
         if let Some(t) = self.transaction.borrow_mut().as_mut() {

@@ -1,7 +1,7 @@
 //! ALTER DATABASE SET.
 
 use super::exclusive::exclusive;
-use super::{drop_value, edit};
+use super::{alone_with_name, drop_value, edit};
 use crate::error::{Result, SqlError};
 use crate::host::Host;
 use crate::instance::{DatabaseEntry, MASTER, MODEL, MSDB, TEMPDB, close_database};
@@ -492,30 +492,63 @@ fn set_state(
             if ex.current_database() == entry.id() {
                 return Err(messages::error(5070, &[&entry.name()]));
             }
-            let _alone = exclusive(ex, entry, termination)?;
+            check_not_restoring(entry)?;
+            let (_alone, _claim) = alone_with_name(ex, entry, None, termination)?;
+            check_not_restoring(entry)?;
             if let Some(open) = entry.take_open() {
                 close_database(&open)?;
             }
             edit(ex, entry, |def| def.offline = true)
         }
-        DatabaseState::Online => {
-            if entry.open().is_ok() {
-                return Ok(());
-            }
-            // One whose log failed is recovered, as a start of the server would do it.
-            let _alone = match entry.held() {
-                Some(_) => Some(exclusive(ex, entry, termination)?),
-                None => None,
-            };
-            if let Some(suspect) = entry.take_open() {
-                close_database(&suspect)?;
-                entry.set_failed("its log failed".into());
-            }
-            let def = entry.def();
-            let (open, _) = ex.instance().open_watched(&def, None)?;
-            entry.set_open(open);
-            edit(ex, entry, |def| def.offline = false)
-        }
+        DatabaseState::Online => set_online(ex, entry, termination),
         DatabaseState::Emergency => Err(messages::not_supported("EMERGENCY")),
     }
+}
+
+/// Error 5052 while the database waits for a restore, 5004 when it stands by meanwhile.
+fn check_not_restoring(entry: &DatabaseEntry) -> Result<()> {
+    match entry.is_restoring() {
+        _ if entry.is_standby() => Err(messages::error(5004, &[])),
+        true => Err(messages::error(5052, &[&"ALTER DATABASE", &"Restoring"])),
+        false => Ok(()),
+    }
+}
+
+fn set_online(
+    ex: &Execution<'_>,
+    entry: &Arc<DatabaseEntry>,
+    termination: Option<Termination>,
+) -> Result<()> {
+    if entry.open().is_ok() {
+        return Ok(());
+    }
+    check_not_restoring(entry)?;
+    // One whose log failed is recovered, as a start of the server would do it.
+    let (alone, _claim) = match entry.held() {
+        Some(_) => {
+            let (alone, claim) = alone_with_name(ex, entry, None, termination)?;
+            (Some(alone), claim)
+        }
+        None => {
+            let claimed = ex.instance().claim_names(&[&entry.name()], &ex.patience());
+            (None, claimed?)
+        }
+    };
+    // Who had the name meanwhile may have dropped it, restored it, or brought it online.
+    drop(ex.begin_change(entry)?);
+    if entry.open().is_ok() {
+        return Ok(());
+    }
+    entry.check_recovered()?;
+    check_not_restoring(entry)?;
+    if alone.is_none() && entry.held().is_some() {
+        return Err(messages::error(5061, &[&entry.name()]));
+    }
+    if let Some(suspect) = entry.take_open() {
+        close_database(&suspect)?;
+        entry.set_failed("its log failed".into());
+    }
+    let (open, _) = ex.instance().open_watched(&entry.def(), None)?;
+    entry.set_open(open);
+    edit(ex, entry, |def| def.offline = false)
 }

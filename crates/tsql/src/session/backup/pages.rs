@@ -114,7 +114,7 @@ impl Job<'_, '_> {
             (true, BackupKind::Differential) => return self.roll_pages(&entry),
             _ => return Err(messages::error(3117, &[])),
         }
-        require_exclusive(self.ex, &entry)?;
+        let alone = require_exclusive(self.ex, &entry)?;
         let mut roll = PageRoll::new(pages);
         let state = restore_pages(&self.set, &mut roll, None).map_err(super::sql_error)?;
         self.keep(&entry, &Progress { state, step: 1 }, &roll)?;
@@ -122,6 +122,7 @@ impl Job<'_, '_> {
             // A database with damaged pages may not close cleanly; recovery will see to it.
             let _ = close_database(&open);
         }
+        drop(alone);
         self.ex.instance().plans.clear();
         self.end_step(&entry, roll.ids().len())
     }

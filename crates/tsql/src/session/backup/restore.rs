@@ -17,7 +17,7 @@ use crate::host::Host;
 use crate::instance::change::{ALWAYS, GoOn};
 use crate::instance::left_behind::{registration, sync_directories};
 use crate::instance::{
-    DatabaseEntry, FileClaim, FileOwner, MASTER, NameClaim, OpenDatabase, close_database,
+    DatabaseEntry, FileClaim, FileOwner, MASTER, NameClaim, OpenDatabase, Shut, close_database,
     recovery_lines, stored_form,
 };
 use crate::messages;
@@ -86,16 +86,19 @@ pub(super) fn restore(ex: &Execution<'_>, statement: &ast::Restore) -> Result<()
     }
 }
 
-/// 3101 and 3102: nobody may be in the database.
-pub(super) fn require_exclusive(ex: &Execution<'_>, entry: &DatabaseEntry) -> Result<()> {
+/// 3101 and 3102: nobody may be in the database. Until the guard is dropped nobody comes (952).
+pub(super) fn require_exclusive<'e>(
+    ex: &Execution<'_>,
+    entry: &'e DatabaseEntry,
+) -> Result<Shut<'e>> {
     if ex.current_database() == entry.id() {
         return Err(messages::error(3102, &[&entry.name()]));
     }
     entry.check_recovered()?;
-    match crate::ddl::database::unused(ex, entry)? {
-        None => Err(messages::error(3101, &[])),
-        Some(_) => Ok(()),
-    }
+    let alone = crate::ddl::database::unused(ex, entry)?;
+    let alone = alone.ok_or_else(|| messages::error(3101, &[]))?;
+    alone.refuse();
+    Ok(alone)
 }
 
 pub(super) struct Job<'e, 'a> {
@@ -131,9 +134,10 @@ impl Job<'_, '_> {
     // --- full
 
     fn full(&self) -> Result<()> {
-        if let Some(entry) = &self.entry {
-            self.check_replaceable(entry)?;
-        }
+        let _alone = match &self.entry {
+            Some(entry) => Some(self.check_replaceable(entry)?),
+            None => None,
+        };
         if let Some(stop) = self.stop_time()
             && stop < self.info().finished_utc
         {
@@ -182,24 +186,24 @@ impl Job<'_, '_> {
         self.report(&watch, "RESTORE DATABASE", &lines)
     }
 
-    /// May the database that has the name be replaced?
-    fn check_replaceable(&self, entry: &DatabaseEntry) -> Result<()> {
+    /// May the database that has the name be replaced? Then nobody else comes into it.
+    fn check_replaceable<'d>(&self, entry: &'d DatabaseEntry) -> Result<Shut<'d>> {
         if entry.id() == MASTER {
             return Err(messages::error(3108, &[]));
         }
         if entry.is_system() {
             return Err(messages::not_supported("restore of a system database"));
         }
-        require_exclusive(self.ex, entry)?;
+        let alone = require_exclusive(self.ex, entry)?;
         let has_work = !entry.is_standby() && !self.options.has("REPLACE");
         let (Some(open), true) = (entry.held(), has_work) else {
-            return Ok(());
+            return Ok(alone);
         };
         if open.storage.guid() != self.info().database_guid {
             return Err(messages::error(3154, &[&entry.name()]));
         }
         match open.storage.settings().recovery_model {
-            RecoveryModel::Simple => Ok(()),
+            RecoveryModel::Simple => Ok(alone),
             _ => Err(messages::error(3159, &[&entry.name()])),
         }
     }

@@ -119,7 +119,7 @@ pub(super) fn leave(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>) -> Result<Op
     let Some(undo) = undo_file(&entry.def()) else {
         return Ok(None);
     };
-    require_exclusive(ex, entry)?;
+    let _alone = require_exclusive(ex, entry)?;
     note_undo(ex, entry, None)?;
     if let Some(open) = entry.take_open() {
         // Its writes are about to be forgotten.

@@ -225,9 +225,11 @@ impl Job<'_, '_> {
         let ending = self.options.ending(self.ex)?;
         let _undo = standby::claim_undo(self.ex, Some(self.entry), &ending)?;
         let tail = ending != Ending::Recovery;
-        if tail {
-            super::restore::require_exclusive(self.ex, self.entry)?;
-        }
+        // Nobody commits between the end of the backup and that of the database.
+        let _alone = match tail {
+            true => Some(super::restore::require_exclusive(self.ex, self.entry)?),
+            false => None,
+        };
         let watch = Watch::new(self.ex, "BACKUP LOG", self.options.stats());
         let label = self.label();
         let info = SetInfo {
