@@ -105,6 +105,21 @@ fn a_long_transaction_logs_its_versions_once() {
     assert!(ratio <= 1.03, "{ratio}");
 }
 
+/// Rows that take a page each, some at a time: nobody is ever without a clean frame. Those of a part have successive keys, from a
+/// multiple of `FRAMES` on.
+fn fill(db: &Arc<Database>, tree: TreeId, parts: u32, rows_in_each: u32) {
+    let tree = db.tree(tree).expect("tree");
+    for part in 0..parts {
+        let txn = db.begin(&owner(1));
+        for row in 0..rows_in_each {
+            let key = (part * FRAMES as u32 + row).to_be_bytes();
+            tree.insert(&txn, &key, &[7; 5_000]).expect("inserts");
+        }
+        txn.commit(Durability::Full).expect("commits");
+        db.checkpoint().expect("writes all pages");
+    }
+}
+
 /// A pool in use for a while is full of clean pages: that alone is no reason to put versions on pages.
 #[test]
 fn transactions_that_end_soon_log_no_versions_in_a_full_pool() {
@@ -113,17 +128,7 @@ fn transactions_that_end_soon_log_no_versions_in_a_full_pool() {
         let txn = db.begin(&owner(1));
         let cold = db.create_tree(&txn, 1).expect("tree");
         txn.commit(Durability::Full).expect("commits");
-        let cold = db.tree(cold).expect("tree");
-        // Some at a time: nobody is ever without a clean frame.
-        for part in 0..8 {
-            let txn = db.begin(&owner(1));
-            for row in 0..FRAMES as u32 / 4 {
-                let key = (part * FRAMES as u32 + row).to_be_bytes();
-                cold.insert(&txn, &key, &[7; 6_000]).expect("inserts");
-            }
-            txn.commit(Durability::Full).expect("commits");
-            db.checkpoint().expect("writes all pages");
-        }
+        fill(&db, cold, 8, FRAMES as u32 / 4);
         log_bytes_in(&db, tree, 60, 1)
     });
     assert!(
@@ -158,17 +163,7 @@ fn open_transactions_of_many_databases_leave_frames_in_a_full_pool() {
         let txn = db.begin(&owner(1));
         let tree = db.create_tree(&txn, 1).expect("tree");
         txn.commit(Durability::Full).expect("commits");
-        let opened = db.tree(tree).expect("tree");
-        // Each row a page.
-        for part in 0..4 {
-            let txn = db.begin(&owner(1));
-            for row in 0..FRAMES as u32 / 8 {
-                let key = (part * FRAMES as u32 + row).to_be_bytes();
-                opened.insert(&txn, &key, &[7; 5_000]).expect("inserts");
-            }
-            txn.commit(Durability::Full).expect("commits");
-            db.checkpoint().expect("writes all pages");
-        }
+        fill(&db, tree, 4, FRAMES as u32 / 8);
         (db, tree)
     };
     let databases: Vec<_> = (0..DATABASES).map(create).collect();
