@@ -23,8 +23,8 @@ pub const DEPTH_MAX: usize = 128;
 /// Bytes that entities and default values may add to a document: each reference adds the entity's text, and so may ten lines
 /// be gigabytes.
 const ADDED_BYTES_MAX: usize = 1 << 20;
-/// Entities within entities; what is deeper is taken for one within itself.
-const ENTITY_DEPTH_MAX: usize = 32;
+/// Entities within entities.
+const ENTITY_DEPTH_MAX: usize = 1_000;
 
 /// Who is told what a fragment holds, in its order. Names are as written, with their prefixes; values are without
 /// entities.
@@ -303,6 +303,7 @@ struct Open<'t> {
 
 /// Where a reference to an entity stands whose text is being read.
 struct Reference<'t> {
+    entity: &'t str,
     rest: &'t str,
     line: usize,
     character: usize,
@@ -498,7 +499,7 @@ impl<'t, 'e> Reader<'t, 'e> {
         }
         match self.peek() {
             Some('&') => match self.declared_entity()? {
-                Some(text) => self.enter_entity(text),
+                Some((name, text)) => self.enter_entity(name, text),
                 None => {
                     let c = self.entity()?;
                     self.pending.push(c);
@@ -545,8 +546,8 @@ impl<'t, 'e> Reader<'t, 'e> {
         }
     }
 
-    /// The text of an entity that the document declares, if a reference to one comes: error 9450 for one that lies outside.
-    fn declared_entity(&mut self) -> Result<Option<&'t str>, ValueError> {
+    /// Name and text of an entity that the document declares, if a reference to one comes: error 9450 for one that lies outside.
+    fn declared_entity(&mut self) -> Result<Option<(&'t str, &'t str)>, ValueError> {
         let (Some(dtd), Some(rest)) = (self.dtd, self.rest.strip_prefix('&')) else {
             return Ok(None);
         };
@@ -564,15 +565,20 @@ impl<'t, 'e> Reader<'t, 'e> {
             return Err(self.error(9450));
         };
         self.add(text.len())?;
-        Ok(Some(text))
+        Ok(Some((name, text)))
     }
 
     /// Reads the text of an entity before it goes on: error 9446 for one within itself.
-    fn enter_entity(&mut self, text: &'t str) -> Result<(), ValueError> {
-        if self.references.len() >= ENTITY_DEPTH_MAX {
+    fn enter_entity(&mut self, name: &'t str, text: &'t str) -> Result<(), ValueError> {
+        if self.references.iter().any(|around| around.entity == name) {
             return Err(self.error(9446));
         }
+        if self.references.len() >= ENTITY_DEPTH_MAX {
+            let what = format!("XML entities nested more than {ENTITY_DEPTH_MAX} deep");
+            return Err(ValueError::new(40517, 1, &[&what]));
+        }
         self.references.push(Reference {
+            entity: name,
             rest: std::mem::replace(&mut self.rest, text),
             line: self.line,
             character: self.character,
@@ -709,7 +715,7 @@ impl<'t, 'e> Reader<'t, 'e> {
                 }
                 Some('<') => return Err(self.error_at_next(9415)),
                 Some('&') => match self.declared_entity()? {
-                    Some(text) => self.enter_entity(text)?,
+                    Some((name, text)) => self.enter_entity(name, text)?,
                     None => value.push(self.entity()?),
                 },
                 Some(c) if is_allowed(c) => {
@@ -1041,6 +1047,12 @@ mod tests {
             laughs += &format!("<!ENTITY e{n} '{}'>", ten(&format!("&e{};", n - 1)));
         }
         let laughs = format!("<!DOCTYPE a [{laughs}]><a>&e9;</a>");
+        // Each entity names the next one.
+        let chain = |links: usize, last: &str| {
+            let each = |n| format!("<!ENTITY e{n} '&e{};'>", n + 1);
+            let entities: String = (0..links).map(each).collect();
+            format!("<!DOCTYPE a [{entities}<!ENTITY e{links} {last}>]><a>&e0;</a>")
+        };
         let value = laughs.replace("<a>&e9;</a>", "<a b='&e9;'/>");
         let much = format!(
             "<!DOCTYPE a [<!ATTLIST b c CDATA '{}'>]><a>{}</a>",
@@ -1059,6 +1071,9 @@ mod tests {
                 "<!DOCTYPE a [<!ENTITY e '&f;'><!ENTITY f '&e;'>]><a b='&e;'/>",
                 9446,
             ),
+            (chain(200, "'x'").as_str(), 0),
+            (chain(200, "'&e7;'").as_str(), 9446),
+            (chain(3_000, "'x'").as_str(), 40517),
             ("<!DOCTYPE a [<!ENTITY e SYSTEM 'f'>]><a>&e;</a>", 9450),
             ("<!DOCTYPE a [<!ENTITY e '<b>'>]><a>&e;</b></a>", 9447),
             ("<!DOCTYPE a [<!ENTITY e '</a>'>]><a>&e;", 9447),

@@ -133,7 +133,7 @@ fn extreme(c: &Call<'_>, wanted: Ordering) -> Result<Value, ValueError> {
 fn isnumeric(c: &Call<'_>) -> Result<Value, ValueError> {
     let numeric = match c.value(0) {
         Value::Null => false,
-        Value::Str(text) => is_numeric_text(text.trim()),
+        Value::Str(text) => is_numeric_text(text),
         Value::Bit(_) => true,
         other => other.as_f64().is_some(),
     };
@@ -141,8 +141,12 @@ fn isnumeric(c: &Call<'_>) -> Result<Value, ValueError> {
 }
 
 fn is_numeric_text(text: &str) -> bool {
+    /// Blanks that are numbers of their own in the product, which a space is not.
+    const NUMERIC_BLANKS: [char; 6] = ['\t', '\n', '\u{b}', '\u{c}', '\r', '\u{a0}'];
+    let blanks = text;
+    let text = text.trim();
     if text.is_empty() {
-        return false;
+        return blanks.contains(NUMERIC_BLANKS);
     }
     let float_like = text
         .bytes()
