@@ -9,10 +9,12 @@ use crate::bytes::*;
 use crate::error::{Result, StorageError};
 use crate::log::record::PartsWriter;
 use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
+use crate::page_set::PageSet;
 use crate::sync::Mutex;
 use daruma_base::{PageId, reached};
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::{Arc, Weak};
 
 /// Pages covered by one allocation page.
 pub const INTERVAL_PAGES: u32 = 64_000;
@@ -91,10 +93,11 @@ pub enum Reach {
     PastLimits,
 }
 
-/// Where to look first, per file.
+/// Where to look first, per file, and who is told of freed pages.
 #[derive(Default)]
 pub struct Allocator {
     hints: Mutex<HashMap<u16, u32>>,
+    watches: Mutex<Vec<Weak<Mutex<PageSet>>>>,
 }
 
 impl Allocator {
@@ -224,6 +227,24 @@ impl Allocator {
         let mut hints = self.hints.lock();
         let hint = hints.entry(page.file).or_insert(page.page);
         *hint = (*hint).min(page.page);
+        drop(hints);
+        self.watches.lock().retain(|watch| {
+            let watch = watch.upgrade();
+            watch
+                .as_ref()
+                .map(|pages| pages.lock().insert(page))
+                .is_some()
+        });
+    }
+
+    /// A set into which every page comes that is freed from now on, before anybody can take it again; for as long as the caller
+    /// keeps the set.
+    pub fn watch_freed(&self) -> Arc<Mutex<PageSet>> {
+        let pages = Arc::default();
+        let mut watches = self.watches.lock();
+        watches.retain(|watch| watch.strong_count() > 0);
+        watches.push(Arc::downgrade(&pages));
+        pages
     }
 }
 

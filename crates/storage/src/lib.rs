@@ -44,6 +44,7 @@ mod mend;
 mod meter;
 mod overlay;
 mod page;
+mod page_set;
 mod pause;
 mod pins;
 mod planted;

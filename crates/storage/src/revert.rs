@@ -21,6 +21,7 @@ use crate::error::Result;
 use crate::log::AppendKind;
 use crate::log::record::{self, Kind, Ops, OpsWriter, RECORD_HEADER_BYTES, Space};
 use crate::page::{Head, Page, PageType};
+use crate::pause::pause;
 use crate::planted::{Bug, planted};
 use crate::status::{After, TxnStatus};
 use crate::sync::Mutex;
@@ -189,8 +190,10 @@ impl Database {
                 record::finish(&mut body);
                 forgotten = self.store().log.append(&body, AppendKind::Completion)?;
             }
-            self.aborted().map.lock().remove(&id);
+            // In this order: a check finds the space at every moment in one place or the other.
             self.add_pending(After::Moment(self.txns().moment()), spaces);
+            pause("aborted.forgetting");
+            self.aborted().map.lock().remove(&id);
         }
         self.versions().release(forgotten);
         self.txns().gone(id);

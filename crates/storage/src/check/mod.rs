@@ -6,14 +6,17 @@
 //! cannot be read is one finding and costs only what hangs on it.
 //!
 //! It runs while others work: readers and writers go on, and only a writer that would split or free a page of a tree waits until
-//! that tree is walked. What only a database at rest can answer (pages marked but unused) is answered only when nothing
-//! was logged between the beginning and the end. It needs one bit for each page and one page for each level of a tree.
+//! that tree is walked. So a page is judged (is it marked as used?) when it is met in a tree or value that cannot go away at
+//! that moment: later it may be free, or another's, and the allocator tells of pages that were freed. What only a database
+//! at rest can answer (pages marked but unused) is answered only when nothing was logged between the beginning and the end.
+//! It needs two bits for each page and one page for each level of a tree.
 //!
 //! Invariants checked of a tree: one level less with each step down; every key inside the separators above it and in
 //! order; leaves chained in key order; writers and versions that have existed; every page used once.
 
 mod finding;
-mod page_set;
+#[cfg(test)]
+mod tests;
 
 pub use finding::{CheckReport, Finding, FindingKind, TreeSummary};
 
@@ -23,10 +26,13 @@ use crate::database::Database;
 use crate::datafile::{FIRST_FREE_OTHER, FIRST_FREE_PRIMARY};
 use crate::log::record::Space;
 use crate::page::{FLAG_DELETED, Page, PageType};
+use crate::page_set::PageSet;
+use crate::pause::pause;
+use crate::sync::Mutex;
 use crate::{alloc, api};
 use daruma_base::{Lsn, PageId, TxnId};
-use page_set::PageSet;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Findings kept; a database in ruins needs no longer list.
 const FINDINGS_MAX: usize = 1_000;
@@ -44,8 +50,12 @@ pub trait CheckWatch {
 pub struct Checker<'a> {
     db: &'a Database,
     used: PageSet,
+    /// Pages that were freed since they were met, or before.
+    freed: Arc<Mutex<PageSet>>,
     /// Allocation bits as they were at the beginning.
     before: HashMap<PageId, Page>,
+    /// Pages met that were marked as free then.
+    marked_free: Vec<PageId>,
     began: Lsn,
     findings: Vec<Finding>,
     found: usize,
@@ -81,7 +91,9 @@ impl<'a> Checker<'a> {
         let mut checker = Checker {
             db,
             used: PageSet::default(),
+            freed: db.allocator().watch_freed(),
             before: HashMap::new(),
+            marked_free: Vec::new(),
             began: db.log_stats().end_lsn,
             findings: Vec::new(),
             found: 0,
@@ -127,7 +139,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Notes that `owner` uses the page. False when someone else does already, or the check shall end.
+    /// Notes that `owner`, which nobody can take away at this moment, uses the page. False when someone else does already, or the
+    /// check shall end.
     fn claim(&mut self, page: PageId, owner: PageId) -> bool {
         if self.stopped {
             return false;
@@ -143,14 +156,27 @@ impl<'a> Checker<'a> {
             self.find(kind, page, Some(owner));
             return false;
         }
-        if !self.used.insert(page) {
+        let has_been_freed = self.freed.lock().remove(page);
+        if !self.used.insert(page) && !has_been_freed {
             let named = self.db.pool().read(self.db.store(), page);
             let other = named.map_or(PageId::NONE, |p| p.tree());
             self.find(FindingKind::UsedTwice { other }, page, Some(owner));
             return false;
         }
+        if self.is_marked_free(page) && self.marked_free.len() < FINDINGS_MAX {
+            self.marked_free.push(page);
+        }
         self.stopped = self.watch.is_some_and(|w| !w.goes_on(self.used.len()));
         !self.stopped
+    }
+
+    /// Is the page marked as free? One that was marked as used at the beginning, and has an owner, is not looked up again.
+    fn is_marked_free(&self, page: PageId) -> bool {
+        let (map, bit) = alloc::bit_of(page);
+        let is_free = |map: &Page| map.is_zero() || !alloc::get_bit(map, bit);
+        // One that cannot be read was told of at the beginning, or will be at the end.
+        self.before.get(&map).is_some_and(is_free)
+            && (self.db.pool().read(self.db.store(), map)).is_ok_and(|map| is_free(&map))
     }
 
     // --- trees --------------------------------------------------------------------------------------------------
@@ -333,7 +359,7 @@ impl<'a> Checker<'a> {
 
     // --- blobs --------------------------------------------------------------------------------------------------
 
-    /// Checks a value that a row refers to, and notes its pages as used.
+    /// Checks a value that a row refers to, and notes its pages as used. The caller holds the view that shows the row.
     pub fn blob(&mut self, blob: BlobRef) {
         let owner = Some(blob.first);
         let mut index = blob.first;
@@ -424,28 +450,21 @@ impl<'a> Checker<'a> {
         if self.stopped {
             return self.report(false);
         }
-        self.waiting_space();
-        let at_rest =
-            self.db.active_transactions().is_empty() && self.db.aborted().map.lock().is_empty();
-        let still = at_rest && self.db.log_stats().end_lsn == self.began;
-        let after = self.read_maps();
-        let is_free = |maps: &HashMap<PageId, Page>, page: &PageId| {
-            let (map, bit) = alloc::bit_of(*page);
-            let map = maps.get(&map);
-            map.is_some_and(|m| m.is_zero() || !alloc::get_bit(m, bit))
-        };
-        let free: Vec<PageId> = self
-            .used
-            .iter()
-            .filter(|p| is_free(&self.before, p) && is_free(&after, p))
-            .collect();
-        for page in free {
+        for page in std::mem::take(&mut self.marked_free) {
             let (map, _) = alloc::bit_of(page);
             self.find(FindingKind::MarkedFree { map }, page, None);
         }
+        // First: whoever ends hands over what he leaves before that.
+        let at_rest =
+            self.db.active_transactions().is_empty() && self.db.aborted().map.lock().is_empty();
+        self.waiting_space();
+        pause("check.spaces_met");
+        let maps = self.read_maps();
+        // Last: nothing of the above has changed while it was looked at.
+        let still = at_rest && self.db.log_stats().end_lsn == self.began;
         let exact = still && !self.incomplete;
         if exact {
-            self.unused(&after);
+            self.unused(&maps);
         }
         self.report(exact)
     }

@@ -27,6 +27,19 @@ impl PageSet {
         is_new
     }
 
+    /// Takes a page out. False when it was not there.
+    pub fn remove(&mut self, page: PageId) -> bool {
+        let (at, mask) = place(page);
+        let words = self.files.get_mut(&page.file);
+        let Some(word) = words.and_then(|words| words.get_mut(at)) else {
+            return false;
+        };
+        let was_there = *word & mask != 0;
+        *word &= !mask;
+        self.count -= u64::from(was_there);
+        was_there
+    }
+
     /// Is the page in the set?
     pub fn contains(&self, page: PageId) -> bool {
         let (at, mask) = place(page);
@@ -66,6 +79,9 @@ mod tests {
         assert!(!set.insert(pages[1]));
         assert!(set.contains(pages[0]) && !set.contains(PageId::new(3, 65)));
         assert!(!set.contains(PageId::new(9, 1)));
+        assert!(!set.remove(PageId::new(9, 1)) && !set.remove(PageId::new(3, 65)));
+        assert!(set.remove(pages[0]) && !set.remove(pages[0]) && set.len() == 3);
+        assert!(set.insert(pages[0]));
         let mut sorted = pages.to_vec();
         sorted.sort_by_key(|p| (p.file, p.page));
         assert_eq!(set.iter().collect::<Vec<_>>(), sorted);
