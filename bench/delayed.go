@@ -57,7 +57,7 @@ func (b *bench) delayed() error {
 
 // whileRelaxed measures an engine with commits that do not wait for the disk.
 func whileRelaxed(e *engine, measure func() error) error {
-	settings, known := relaxed[e.name]
+	settings, known := relaxed[e.product]
 	if !known {
 		return nil
 	}

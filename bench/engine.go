@@ -23,6 +23,7 @@ import (
 // Durable settings and a cache of 1 GiB for all; everything else is the product's default unless said in `settings`.
 type engine struct {
 	name, folder, settings, version string
+	product                         string // the name, but for another build of Daruma
 	dialect                         dialect
 	load                            func(context.Context, *engine, *dataset, string) error
 	install                         func() error
@@ -49,10 +50,13 @@ func newEngine(name, folder string, o options) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{name: name, folder: folder, keepRunning: o.keepRunning, stopSignal: syscall.SIGTERM}
+	e := &engine{name: name, product: name, folder: folder, keepRunning: o.keepRunning, stopSignal: syscall.SIGTERM}
 	switch name {
 	case "daruma":
-		e.daruma(port, o)
+		e.daruma(port, o.daruma, o)
+	case "before":
+		e.product = "daruma"
+		e.daruma(port, o.before, o)
 	case "postgresql":
 		return e, e.postgresql(port)
 	case "mariadb":
@@ -65,7 +69,7 @@ func newEngine(name, folder string, o options) (*engine, error) {
 	return e, nil
 }
 
-func (e *engine) daruma(port int, o options) {
+func (e *engine) daruma(port int, server string, o options) {
 	const password = "Bench-pass-1"
 	e.dialect, e.load, e.driver = tsql, loadDaruma, "sqlserver"
 	e.settings = "durable commits"
@@ -81,7 +85,7 @@ func (e *engine) daruma(port int, o options) {
 	e.launch = func() (*process, error) {
 		arguments := append([]string{"serve", "--data", filepath.Join(e.folder, "data"), "--listen", "127.0.0.1:" + strconv.Itoa(port)},
 			strings.Fields(o.darumaArgs)...)
-		binary, err := filepath.Abs(o.daruma)
+		binary, err := filepath.Abs(server)
 		if err != nil {
 			return nil, err
 		}

@@ -118,6 +118,7 @@ func (b *bench) leanTurn(name, kind string, sessions int) error {
 			note += fmt.Sprintf("; %.2f of the raw sync rate of %.0f /s", run.rate/raw, raw)
 		}
 		b.record(name, e.name, "/s", true, run.rate, note)
+		b.record(name+"_processor", e.name, "us", false, each(now.server-before.server), "of the server, for each")
 		return nil
 	})
 }
@@ -191,7 +192,7 @@ func leanThreads(sessions int) string {
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 
-// darumaLoad drives Daruma by the example `load`, which lies beside the server's binary.
+// darumaLoad drives any build of Daruma by the example `load`, which lies beside the binary of the build that is measured.
 func darumaLoad(binary, password string, port int) func(string, int, int, time.Duration) (leanRun, error) {
 	tool := filepath.Join(filepath.Dir(binary), "examples", "load")
 	return func(kind string, sessions, rows int, length time.Duration) (leanRun, error) {

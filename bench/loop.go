@@ -35,7 +35,7 @@ const commitsEachLoop = 500
 func (b *bench) loop() error {
 	made := map[string]bool{}
 	return b.turns("loop_commits_1", b.o.leanRounds, func(e *engine, _ int) error {
-		loop, known := commitLoops[e.name]
+		loop, known := commitLoops[e.product]
 		if !known {
 			return nil
 		}

@@ -22,13 +22,13 @@ import (
 )
 
 type options struct {
-	root, out, daruma, darumaArgs, only, engines string
-	quick, keepRunning                           bool
-	rounds, pairs, sessions, iterations          int
-	seconds                                      time.Duration
-	leanRounds                                   int
-	leanSeconds                                  time.Duration
-	cap                                          time.Duration
+	root, out, daruma, before, darumaArgs, only, engines string
+	quick, keepRunning                                   bool
+	rounds, pairs, sessions, iterations                  int
+	seconds                                              time.Duration
+	leanRounds                                           int
+	leanSeconds                                          time.Duration
+	cap                                                  time.Duration
 }
 
 func parseOptions() options {
@@ -36,10 +36,12 @@ func parseOptions() options {
 	flag.StringVar(&o.root, "root", "..", "the project's root folder, for the sample data")
 	flag.StringVar(&o.out, "out", "results", "folder for results.json and results.md")
 	flag.StringVar(&o.daruma, "daruma", "", "Daruma's binary; without it only the peers run")
+	flag.StringVar(&o.before, "before", "", "binary of another build of Daruma, measured as the engine 'before'")
 	flag.StringVar(&o.darumaArgs, "daruma-args", "", "further arguments for 'daruma serve', separated by blanks")
 	flag.StringVar(&o.only, "only", "", "run only the workloads whose name contains one of these, separated by commas")
 	flag.StringVar(&o.engines, "engines", "daruma,postgresql,mariadb,sqlite", "engines to run, separated by commas")
 	flag.BoolVar(&o.quick, "quick", false, "small numbers: some minutes instead of half an hour")
+	flag.IntVar(&o.leanRounds, "lean-rounds", 0, "turns of each lean workload instead of 9 (6 if quick)")
 	flag.BoolVar(&o.keepRunning, "keep-running", false, "do not stop the processes of engines that wait for their turn")
 	flag.Parse()
 	o.rounds, o.pairs, o.sessions, o.iterations, o.seconds, o.cap = 3, 2, 10, 10, 4*time.Second, 180*time.Second
@@ -47,7 +49,13 @@ func parseOptions() options {
 		o.rounds, o.pairs, o.sessions, o.iterations, o.seconds, o.cap = 2, 1, 4, 2, time.Second, 45*time.Second
 	}
 	// Many short turns: what a disk and a shared processor give changes within a minute.
-	o.leanRounds, o.leanSeconds = 3*o.rounds, max(time.Second, o.seconds/2)
+	o.leanSeconds = max(time.Second, o.seconds/2)
+	if o.leanRounds <= 0 {
+		o.leanRounds = 3 * o.rounds
+	}
+	if o.before != "" {
+		o.engines += ",before"
+	}
 	return o
 }
 

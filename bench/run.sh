@@ -5,6 +5,8 @@
 #   --only NAMES     startup, bulk_load, point, scan, join, commits, lean, loop, delayed, update_pair, update_sessions (parts of names, commas between)
 #   --engines NAMES  of daruma,postgresql,mariadb,sqlite
 #   --server BINARY  Daruma's binary (otherwise DARUMA_BIN or the release build of this work tree)
+#   --before BINARY  another build of Daruma, in turn with the first, as the engine `before`
+#   --lean-rounds N  turns of each lean workload (9; many short turns tell builds apart on a machine whose speed changes)
 #   --peers          measure the peers alone
 #   --build-time     also time a clean release build
 #   --out FOLDER     where results.json and results.md go (otherwise target/bench)
@@ -25,10 +27,12 @@ while [ $# -gt 0 ]; do
         --engines) arguments+=(-engines "$2"); shift ;;
         --daruma-args) arguments+=(-daruma-args "$2"); shift ;;
         --server) server="$2"; shift ;;
+        --before) arguments+=(-before "$2"); shift ;;
+        --lean-rounds) arguments+=(-lean-rounds "$2"); shift ;;
         --peers) server= ;;
         --build-time) build_time=yes ;;
         --out) out="$2"; shift ;;
-        --help | -h) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        --help | -h) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
         *) echo "unknown option $1" >&2; exit 2 ;;
     esac
     shift
@@ -62,7 +66,8 @@ fi
 
 load="$(dirname "${server:-.}")/examples/load"
 if [ -n "$server" ] && [ ! -x "$load" ]; then
-    (cd "$root" && CARGO_TARGET_DIR="$(dirname "$(dirname "$server")")" cargo build --release --locked --quiet -p daruma-lab --example load)
+    (cd "$root" && cargo build --release --locked --quiet -p daruma-lab --example load)
+    [ -x "$load" ] || install -D "${CARGO_TARGET_DIR:-$root/target}/release/examples/load" "$load"
 fi
 
 mkdir -p "$out"
