@@ -1,5 +1,6 @@
 //! Each deliberate bug is found: by the search, or by the test that knows it.
 
+mod ballots;
 mod search;
 
 use daruma_base::Lsn;
@@ -12,6 +13,8 @@ use search::{Budget, World, find};
 
 /// States that a search may visit: what is looked for lies well within them.
 const STATES_MAX: usize = 1_000_000;
+/// Walks in which a bug of the votes shows itself.
+const WALKS_MAX: u64 = 20_000;
 
 const NOTHING: Budget = Budget {
     appends: 0,
@@ -229,6 +232,34 @@ fn an_owner_that_forgets_the_clusters_list_is_found() {
     with_bug(Bug::ActBeforeWord, || begun().acts().is_none());
     with_bug(Bug::ShrinkUnasked, || {
         !begun().may_list(1, Replicas::NONE.with(replica(0)))
+    });
+}
+
+/// Whoever is promoted by too few, or finds a word that too few have, lacks what was acknowledged.
+#[test]
+fn bugs_of_votes_are_found_by_walks() {
+    let is_found = |bug| {
+        let walk = |seed| ballots::walk(3, 0, 1_500, seed).err();
+        plant(Some(bug));
+        let found = (0..WALKS_MAX).find_map(walk);
+        plant(None);
+        println!("{bug:?}: {found:?}");
+        assert!(found.is_some(), "{bug:?} is not found");
+    };
+    is_found(Bug::WordOfTooFew);
+    is_found(Bug::PromiseOfTooFew);
+    is_found(Bug::KeepOlder);
+    is_found(Bug::ShrinkUnasked);
+    is_found(Bug::ActBeforeWord);
+}
+
+/// Walks find it too seldom: one says a word that nobody hears, dies, is promoted, and another is, by those who know nothing of it.
+#[test]
+fn a_list_that_was_read_and_is_acted_upon_at_once_is_found() {
+    with_bug(Bug::BelieveWhatWasRead, || {
+        let mut listing = Listing::new(replica(0));
+        listing.begin_read(2, Replicas::NONE.with(replica(0)));
+        listing.acts().is_none()
     });
 }
 

@@ -4082,6 +4082,11 @@ const MESSAGES: &[Message] = &[
         "The availability replica for availability group '%.*ls' on this instance of SQL Server cannot become the primary replica. One or more databases are not synchronized or have not joined the availability group. If the availability replica uses the asynchronous-commit mode, consider performing a forced manual failover (with possible data loss). Otherwise, once all local secondary databases are joined and synchronized, you can perform a planned manual failover to this secondary replica (without data loss). For more information, see SQL Server Books Online.",
     ),
     m(
+        47104,
+        16,
+        "This operation cannot be performed on the availability group '%.*ls' because it has EXTERNAL cluster type. Use the cluster management tools to perform the operation.",
+    ),
+    m(
         47106,
         16,
         "Cannot join availability group '%.*ls'. Download configuration timeout. Please check primary configuration, network connectivity and firewall setup, then retry the operation.",

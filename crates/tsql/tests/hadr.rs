@@ -482,6 +482,96 @@ fn what_does_not_fit_changes_nothing() {
     assert_eq!(errors(&admin.run(&create)), [35233]);
 }
 
+/// CLUSTER_TYPE = EXTERNAL: who promotes says that it is the manager.
+#[test]
+fn a_manager_outside_says_that_it_is_one() {
+    let (_server, told, mut admin) = joined();
+    let bare = "WITH (ENDPOINT_URL = 'TCP://x:5022', AVAILABILITY_MODE = CONFIGURATION_ONLY)";
+    let create = |mode: &str| {
+        format!(
+            "CREATE AVAILABILITY GROUP x WITH (CLUSTER_TYPE = EXTERNAL) FOR REPLICA ON 'DARUMA' WITH
+                (ENDPOINT_URL = 'TCP://a:5022', AVAILABILITY_MODE = SYNCHRONOUS_COMMIT, FAILOVER_MODE = {mode}), 'x' {bare}"
+        )
+    };
+    assert_eq!(errors(&admin.run(&create("MANUAL"))), [40517]);
+    admin.done(&create("EXTERNAL"));
+    let modes = admin.run(
+        "SELECT g.cluster_type_desc, r.availability_mode, r.failover_mode_desc FROM sys.availability_groups g
+         JOIN sys.availability_replicas r ON r.group_id = g.group_id WHERE g.name = 'x' ORDER BY r.replica_server_name",
+    );
+    let shown = modes.lines().filter(|line| line.starts_with("EXTERNAL"));
+    assert_eq!(
+        shown.collect::<Vec<_>>(),
+        ["EXTERNAL | 1 | EXTERNAL", "EXTERNAL | 4 | EXTERNAL"],
+        "{modes}"
+    );
+    let lease = admin.run("ALTER AVAILABILITY GROUP x SET (WRITE_LEASE_VALIDITY = 20)");
+    assert_eq!(errors(&lease), [40517]);
+    told.taken();
+    for act in ["FAILOVER", "FORCE_FAILOVER_ALLOW_DATA_LOSS"] {
+        let out = admin.run(&format!("ALTER AVAILABILITY GROUP x {act}"));
+        assert_eq!(errors(&out), [47104], "{out}");
+    }
+    admin.done("EXEC sp_set_session_context @key = N'external_cluster', @value = N'no'");
+    let out = admin.run("ALTER AVAILABILITY GROUP x FAILOVER");
+    assert_eq!(errors(&out), [47104]);
+    assert_eq!(told.taken(), [""; 0]);
+    admin.done(
+        "EXEC sp_set_session_context @key = N'external_cluster', @value = N'yes'
+         ALTER AVAILABILITY GROUP x FAILOVER",
+    );
+    admin.done("ALTER AVAILABILITY GROUP x SET (ROLE = SECONDARY)");
+    admin.done("ALTER AVAILABILITY GROUP x OFFLINE");
+    assert_eq!(
+        told.taken(),
+        ["Failover x", "BecomeSecondary x", "Offline x"]
+    );
+}
+
+/// CONFIGURATION_ONLY is refused where it is set anew and makes no sense; what an earlier build took can be changed in other ways, and ended.
+#[test]
+fn a_replica_without_data_is_one_from_the_beginning() {
+    let (_server, _, mut admin) = joined();
+    let bare = "WITH (ENDPOINT_URL = 'TCP://x:5022', AVAILABILITY_MODE = CONFIGURATION_ONLY)";
+    let modify = |group: &str, server: &str, option: &str| {
+        format!("ALTER AVAILABILITY GROUP {group} MODIFY REPLICA ON '{server}' WITH ({option})")
+    };
+    let without = "AVAILABILITY_MODE = CONFIGURATION_ONLY";
+    // CLUSTER_TYPE = NONE
+    admin.done(&format!(
+        "ALTER AVAILABILITY GROUP g ADD REPLICA ON 'x' {bare}"
+    ));
+    admin.done(&modify("g", "x", "SESSION_TIMEOUT = 20"));
+    admin.done(&modify("g", "x", "AVAILABILITY_MODE = ASYNCHRONOUS_COMMIT"));
+    admin.done(&modify("g", "x", without));
+    let own = admin.run(&modify("g", "DARUMA", without));
+    assert_eq!(errors(&own), [40517], "{own}");
+    // CLUSTER_TYPE = EXTERNAL
+    let create = |own: &str| {
+        format!(
+            "CREATE AVAILABILITY GROUP x WITH (CLUSTER_TYPE = EXTERNAL) FOR REPLICA ON 'DARUMA' WITH
+                (ENDPOINT_URL = 'TCP://a:5022', AVAILABILITY_MODE = {own}, FAILOVER_MODE = EXTERNAL), 'x' {bare}"
+        )
+    };
+    assert_eq!(errors(&admin.run(&create("CONFIGURATION_ONLY"))), [40517]);
+    admin.done(&create("SYNCHRONOUS_COMMIT"));
+    admin.done(&modify("x", "x", "SESSION_TIMEOUT = 20"));
+    for (server, option) in [
+        ("x", "AVAILABILITY_MODE = SYNCHRONOUS_COMMIT"),
+        ("DARUMA", without),
+    ] {
+        let out = admin.run(&modify("x", server, option));
+        assert_eq!(errors(&out), [40517], "{server}: {out}");
+    }
+    // CLUSTER_TYPE = WSFC
+    let create = create("SYNCHRONOUS_COMMIT")
+        .replace("GROUP x", "GROUP w")
+        .replace("= EXTERNAL)", "= WSFC)")
+        .replace("WSFC), 'x'", "MANUAL), 'x'");
+    let out = admin.run(&create);
+    assert_eq!(errors(&out), [40517], "{out}");
+}
+
 #[test]
 fn databases_join_leave_and_rest() {
     let (server, told, mut admin) = joined();

@@ -2,6 +2,7 @@
 
 mod clustered;
 mod compression;
+mod external;
 mod failover;
 mod health;
 mod joins;

@@ -1,5 +1,7 @@
 //! What a cluster may know of who has everything, where it names the owner of a group.
 //!
+//! Where a manager outside names it, the group's own voters are what is called the cluster here ([`super::Vote`]).
+//!
 //! Theory: whoever the cluster lists has all that was acknowledged, so that it may name any of them. Its list is at any time a part of `most`, and
 //! that is a part of what the record of every database lists, for whom commits wait.
 //!
@@ -34,12 +36,14 @@ pub struct Listing {
     most: Replicas,
     /// Words that were said in this epoch.
     said: u64,
+    /// The list of the last word, once it is agreed to, or the one that counts without any.
+    told: Option<Replicas>,
     /// What records are to list from now on, where that is less.
     fewer: BTreeMap<u128, Replicas>,
 }
 
-/// Something that the cluster is told, until it has answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Something that the cluster, or the voters of a group, are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Word {
     /// The epoch in which it is said.
     pub epoch: u64,
@@ -47,6 +51,30 @@ pub struct Word {
     pub said: u64,
     /// These have everything.
     pub replicas: Replicas,
+}
+
+/// The number of a claim.
+const CLAIM: u64 = 0;
+
+impl Word {
+    /// Its place among all words: a later one takes the place of an earlier one.
+    pub fn place(&self) -> (u64, u64) {
+        (self.epoch, self.said)
+    }
+
+    /// The claim of a replica that is to lead by force.
+    pub fn claim(epoch: u64, me: ReplicaId) -> Word {
+        Word {
+            epoch,
+            said: CLAIM,
+            replicas: Replicas::NONE.with(me),
+        }
+    }
+
+    /// Is it a claim? Nobody has led by it yet, so what its replica lacks is not given up: it may have been cut short.
+    pub fn is_claim(&self) -> bool {
+        self.said == CLAIM
+    }
 }
 
 impl Listing {
@@ -60,6 +88,7 @@ impl Listing {
             has_word: false,
             most: Replicas::NONE,
             said: 0,
+            told: None,
             fewer: BTreeMap::new(),
         }
     }
@@ -99,6 +128,21 @@ impl Listing {
         self.may_speak = false;
         // A list of this replica alone holds in any reign of its own.
         self.has_word = self.most == Replicas::NONE.with(self.me);
+        self.told = self.has_word.then_some(self.most);
+    }
+
+    /// The same, with a list that was read from voters. It may be one that only they have heard, so it holds nothing before it is said anew: another
+    /// replica may have been promoted by others since, who had not.
+    pub fn begin_read(&mut self, epoch: u64, listed: Replicas) {
+        self.begin(epoch, listed, 0);
+        self.has_word = planted(Bug::BelieveWhatWasRead) && self.has_word;
+        self.told = None;
+    }
+
+    /// The same by force, where so few voters answer that no word can count: it acts alone, and says so until enough have heard it.
+    pub fn begin_alone(&mut self, epoch: u64) {
+        self.begin(epoch, Replicas::NONE, 0);
+        self.told = None;
     }
 
     /// It leads no more.
@@ -151,6 +195,11 @@ impl Listing {
         self.most = self.most.union(to);
     }
 
+    /// Is this what the last word said, and is that agreed to?
+    pub fn is_told(&self, replicas: Replicas) -> bool {
+        self.has_word && self.told == Some(replicas) && self.most == replicas
+    }
+
     /// The next word, that these have everything. `None`: this replica leads no more.
     pub fn say(&mut self, epoch: u64, replicas: Replicas) -> Option<Word> {
         if self.leads != Some(epoch) {
@@ -161,6 +210,7 @@ impl Listing {
             "it is widened before it is told"
         );
         self.said += 1;
+        self.told = None;
         Some(Word {
             epoch,
             said: self.said,
@@ -168,10 +218,18 @@ impl Listing {
         })
     }
 
+    /// Was this the last word of the reign, and no claim, so that it may be told again instead of another that says the same?
+    pub fn is_last(&self, word: Word) -> bool {
+        !word.is_claim()
+            && self.leads == Some(word.epoch)
+            && (self.epoch, self.said) == word.place()
+    }
+
     /// The cluster has agreed to a word. It counts if nothing was said since.
     pub fn agreed(&mut self, word: Word) {
         if self.epoch == word.epoch && self.said == word.said {
             self.most = word.replicas;
+            self.told = Some(word.replicas);
             self.has_word |= self.leads == Some(word.epoch);
         }
     }
@@ -214,6 +272,60 @@ mod tests {
         assert!(!listing.may_list(2, set(&[0, 1])));
         listing.agreed(word);
         assert!(listing.may_list(2, set(&[0, 1])));
+    }
+
+    #[test]
+    fn a_list_that_was_read_is_said_before_anything_is_acknowledged() {
+        let mut listing = Listing::new(replica(0));
+        listing.begin_read(3, set(&[0]));
+        assert_eq!(listing.acts(), None);
+        listing.speak();
+        let word = listing.say(3, set(&[0])).expect("it leads");
+        listing.agreed(word);
+        assert_eq!(listing.acts(), Some(3));
+    }
+
+    #[test]
+    fn a_list_that_grows_is_said_as_one_that_shrinks() {
+        let mut listing = begun(3, &[]);
+        assert!(listing.is_told(set(&[0])), "a founder's list counts");
+        listing.widen(set(&[0, 1]));
+        assert!(!listing.is_told(set(&[0, 1])), "nobody has heard of it");
+        let word = listing.say(3, set(&[0, 1])).expect("it leads");
+        assert!(!listing.is_told(set(&[0, 1])), "nobody has agreed yet");
+        listing.agreed(word);
+        assert!(listing.is_told(set(&[0, 1])));
+        assert!(!listing.is_told(set(&[0])));
+        let lost = listing.say(3, set(&[0])).expect("it leads");
+        assert!(!listing.is_told(set(&[0, 1])), "the other may count by now");
+        assert!(listing.is_last(lost) && !listing.is_last(word));
+        let again = listing.say(3, set(&[0, 1])).expect("it leads");
+        listing.agreed(lost);
+        assert!(!listing.is_told(set(&[0])));
+        listing.agreed(again);
+        assert!(listing.is_told(set(&[0, 1])));
+    }
+
+    #[test]
+    fn a_claim_is_not_said_again_as_the_word_of_a_reign() {
+        let mut listing = Listing::new(replica(0));
+        listing.begin_read(3, set(&[0]));
+        let claim = Word::claim(3, replica(0));
+        assert!(!listing.is_last(claim));
+        let word = listing.say(3, set(&[0])).expect("it leads");
+        assert!(listing.is_last(word) && !word.is_claim());
+    }
+
+    #[test]
+    fn who_leads_alone_by_force_acts_at_once_and_says_so_until_it_counts() {
+        let mut listing = Listing::new(replica(0));
+        listing.begin_alone(3);
+        assert_eq!(listing.acts(), Some(3));
+        assert!(!listing.is_told(set(&[0])));
+        listing.speak();
+        let word = listing.say(3, set(&[0])).expect("it leads");
+        listing.agreed(word);
+        assert!(listing.is_told(set(&[0])));
     }
 
     #[test]

@@ -17,8 +17,9 @@
 //!
 //! Sources: invariants 1 and 3 are those of quorum changes in Neon's safekeepers and in Patroni's quorum commit; histories are compared
 //! as Kafka does by leader epoch since KIP-101, by id because of what Kindahl found in PostgreSQL's timelines (2026).
-//! Read next: `epoch`, `judge`, `primary`, `follower`, `clocks`, `listing`.
+//! Read next: `epoch`, `judge`, `primary`, `follower`, `clocks`, `listing`, `ballot`.
 
+mod ballot;
 mod clocks;
 mod epoch;
 mod follower;
@@ -28,6 +29,7 @@ mod planted;
 mod primary;
 mod replica;
 
+pub use ballot::{BALLOT_NUMBER_MAX, Call, FIRST_WORD, Vote, Voters, newest_word, next_epoch};
 pub use clocks::{Clock, Clocks};
 pub use epoch::{Epoch, EpochId, Fork, HISTORY_MAX, History};
 pub use follower::{Follower, FollowerInput, FollowerOutput};

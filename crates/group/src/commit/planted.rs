@@ -37,12 +37,20 @@ pub enum Bug {
     ActBeforeWord,
     /// A record lists fewer before the cluster has let them go.
     ShrinkUnasked,
+    /// A word counts that one voter less than needed has.
+    WordOfTooFew,
+    /// A replica leads to whom one voter less than needed has promised.
+    PromiseOfTooFew,
+    /// A voter keeps a word of an epoch older than its promise.
+    KeepOlder,
+    /// A replica acts on a list that it read, and that may not count.
+    BelieveWhatWasRead,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug there is.
-    pub const ALL: [Bug; 16] = [
+    pub const ALL: [Bug; 20] = [
         Bug::LeaveWaitedFirst,
         Bug::ListTooEarly,
         Bug::AcknowledgeUnsynced,
@@ -59,6 +67,10 @@ impl Bug {
         Bug::LeaseForgotten,
         Bug::ActBeforeWord,
         Bug::ShrinkUnasked,
+        Bug::WordOfTooFew,
+        Bug::PromiseOfTooFew,
+        Bug::KeepOlder,
+        Bug::BelieveWhatWasRead,
     ];
 }
 

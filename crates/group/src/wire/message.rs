@@ -19,10 +19,14 @@
 //! | `Packet` | both | bytes of another room that uses these connections: nodes of a cluster |
 //! | `SeedAsk`, `Seed` | new secondary, primary | a copy of a database, on a connection of its own |
 //! | `PageAsk`, `PageGiven` | who lost a page, who has it | a page as it is when everything below a position is redone |
+//! | `Poll`, `Voted` | who leads or is to lead, voters | what a voter is asked, and its vote, where a manager outside promotes |
 
 use super::bytes::{Reader, Writer};
 use super::{BLOCK_BYTES_MAX, WireError};
-use crate::commit::{EpochId, Fork, History, Record, ReplicaId, Reply, Request, Verdict};
+use crate::commit::{
+    BALLOT_NUMBER_MAX, Call, EpochId, Fork, History, Record, ReplicaId, Reply, Request, Verdict,
+    Vote, Word,
+};
 use daruma_base::{Lsn, PageId};
 use std::sync::Arc;
 
@@ -40,7 +44,9 @@ const KIND_SEED_ASK: u8 = 17;
 pub(super) const KIND_PACKET: u8 = 18;
 const KIND_PAGE_ASK: u8 = 19;
 pub(super) const KIND_PAGE_GIVEN: u8 = 20;
-pub(super) const KIND_MAX: u8 = KIND_PAGE_GIVEN;
+const KIND_POLL: u8 = 21;
+const KIND_VOTED: u8 = 22;
+pub(super) const KIND_MAX: u8 = KIND_VOTED;
 
 /// Bytes of a group's definition.
 pub const DEFINITION_BYTES_MAX: usize = 256 << 10;
@@ -305,6 +311,16 @@ pub enum Message {
         wanted: PageWanted,
         content: Option<Arc<[u8]>>,
     },
+    /// The answer repeats `ask`.
+    Poll {
+        ask: u64,
+        call: Call,
+    },
+    /// The vote as it is then, also where the voter refuses. `None`: it has none yet.
+    Voted {
+        ask: u64,
+        vote: Option<Vote>,
+    },
 }
 
 /// Bytes of a seed's frame, which flow control counts.
@@ -336,6 +352,8 @@ impl Message {
             Message::Packet { .. } => KIND_PACKET,
             Message::PageAsk { .. } => KIND_PAGE_ASK,
             Message::PageGiven { .. } => KIND_PAGE_GIVEN,
+            Message::Poll { .. } => KIND_POLL,
+            Message::Voted { .. } => KIND_VOTED,
         }
     }
 
@@ -422,6 +440,18 @@ impl Message {
                 encode_wanted(wanted, w);
                 w.bytes(content.as_deref().unwrap_or_default());
             }
+            Message::Poll { ask, call } => {
+                w.u64(*ask);
+                encode_call(*call, w);
+            }
+            Message::Voted { ask, vote } => {
+                w.u64(*ask);
+                w.u8(u8::from(vote.is_some()));
+                if let Some(vote) = vote {
+                    w.u64(vote.promised);
+                    encode_word(&vote.word, w);
+                }
+            }
         }
     }
 
@@ -451,6 +481,20 @@ impl Message {
             }),
             KIND_PACKET => Ok(Message::Packet {
                 bytes: Arc::from(r.rest()),
+            }),
+            KIND_POLL => Ok(Message::Poll {
+                ask: r.u64()?,
+                call: decode_call(r)?,
+            }),
+            KIND_VOTED => Ok(Message::Voted {
+                ask: r.u64()?,
+                vote: match r.flag()? {
+                    false => None,
+                    true => Some(Vote {
+                        promised: decode_ballot_number(r)?,
+                        word: decode_word(r)?,
+                    }),
+                },
             }),
             _ => Err(WireError::Kind(kind)),
         }
@@ -530,6 +574,52 @@ impl Message {
                 reply: decode_reply(r)?,
             },
         })
+    }
+}
+
+fn encode_call(call: Call, w: &mut Writer<'_>) {
+    match call {
+        Call::Look => w.u8(0),
+        Call::Promise(epoch) => {
+            w.u8(1);
+            w.u64(epoch);
+        }
+        Call::Keep(word) => {
+            w.u8(2);
+            encode_word(&word, w);
+        }
+    }
+}
+
+fn decode_call(r: &mut Reader<'_>) -> Result<Call, WireError> {
+    Ok(match r.u8()? {
+        0 => Call::Look,
+        1 => Call::Promise(decode_ballot_number(r)?),
+        2 => Call::Keep(decode_word(r)?),
+        _ => return Err(WireError::Body("question to a voter")),
+    })
+}
+
+fn encode_word(word: &Word, w: &mut Writer<'_>) {
+    w.u64(word.epoch);
+    w.u64(word.said);
+    w.u16(word.replicas.bits());
+}
+
+fn decode_word(r: &mut Reader<'_>) -> Result<Word, WireError> {
+    Ok(Word {
+        epoch: decode_ballot_number(r)?,
+        said: decode_ballot_number(r)?,
+        replicas: r.replicas()?,
+    })
+}
+
+/// An epoch or a word's number. One that is too high would leave none for whoever comes after it.
+fn decode_ballot_number(r: &mut Reader<'_>) -> Result<u64, WireError> {
+    let number = r.u64()?;
+    match number < BALLOT_NUMBER_MAX {
+        true => Ok(number),
+        false => Err(WireError::Body("number of a ballot")),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::commit::{
-    Epoch, EpochId, Fork, History, Record, ReplicaId, Replicas, Reply, Request, Verdict,
+    BALLOT_NUMBER_MAX, Call, Epoch, EpochId, Fork, History, Record, ReplicaId, Replicas, Reply,
+    Request, Verdict, Vote, Word,
 };
 use daruma_base::{Lsn, PageId};
 use proptest::prelude::*;
@@ -134,6 +135,30 @@ fn bytes() -> impl Strategy<Value = Arc<[u8]>> {
     proptest::collection::vec(any::<u8>(), 0..300).prop_map(Arc::from)
 }
 
+fn word() -> impl Strategy<Value = Word> {
+    (0..BALLOT_NUMBER_MAX, 0..BALLOT_NUMBER_MAX, replicas()).prop_map(|(epoch, said, replicas)| {
+        Word {
+            epoch,
+            said,
+            replicas,
+        }
+    })
+}
+
+fn of_ballot() -> impl Strategy<Value = Message> {
+    let call = prop_oneof![
+        Just(Call::Look),
+        (0..BALLOT_NUMBER_MAX).prop_map(Call::Promise),
+        word().prop_map(Call::Keep),
+    ];
+    let vote = (0..BALLOT_NUMBER_MAX, word()).prop_map(|(promised, word)| Vote { promised, word });
+    prop_oneof![
+        (any::<u64>(), call).prop_map(|(ask, call)| Message::Poll { ask, call }),
+        (any::<u64>(), proptest::option::of(vote))
+            .prop_map(|(ask, vote)| Message::Voted { ask, vote }),
+    ]
+}
+
 fn of_connection() -> impl Strategy<Value = Message> {
     let hello = (
         any::<(u16, u16)>(),
@@ -244,7 +269,7 @@ fn of_database() -> impl Strategy<Value = Message> {
 }
 
 fn message() -> impl Strategy<Value = Message> {
-    prop_oneof![of_connection(), of_database()]
+    prop_oneof![of_connection(), of_database(), of_ballot()]
 }
 
 proptest! {

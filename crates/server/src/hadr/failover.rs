@@ -20,6 +20,7 @@ use super::part::{DatabasePart, PartState};
 use super::reign::Failover;
 use super::warrant::Warrant;
 use daruma_base::Lsn;
+use daruma_catalog::AvailabilityMode;
 use daruma_group::commit::Record;
 use daruma_group::replica::{Claim, Following};
 use daruma_tsql::error::{Result, SqlError};
@@ -27,6 +28,7 @@ use daruma_tsql::instance::hadr::Availability;
 use daruma_tsql::messages;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A judge that has not answered by then does not answer.
@@ -39,8 +41,16 @@ impl Group {
         if self.is_removed() {
             return Err(not_online(&def.name));
         }
+        let own = self.replica(self.me.number());
+        if own.is_some_and(|r| r.availability_mode == AvailabilityMode::ConfigurationOnly) {
+            // It would lead no database.
+            return Err(messages::error(41142, &[&def.name]));
+        }
         if let Some(warrant) = &self.warrant {
-            return self.fail_over_in_cluster(warrant, forced);
+            return match warrant.ballots() {
+                Some(ballots) => self.take_office_by_vote(warrant, ballots, forced),
+                None => self.fail_over_in_cluster(warrant, forced),
+            };
         }
         if self.is_primary() && !forced {
             return Err(messages::error(41122, &[&def.name]));
@@ -63,10 +73,16 @@ impl Group {
     /// SET (ROLE = SECONDARY): this server leads the group no more, until a failover makes it or another the primary. What others wait for
     /// is on their disks; nothing more is acknowledged.
     pub(super) fn become_secondary(self: &Arc<Self>) -> Result<()> {
-        if self.warrant.is_some() {
+        let ballots = self.warrant.as_ref().map(|w| w.ballots());
+        if ballots.is_some_and(|ballots| ballots.is_none()) {
             return Err(messages::not_supported(
                 "ROLE = SECONDARY with CLUSTER_TYPE = WSFC",
             ));
+        }
+        self.is_offline.store(false, Ordering::Release);
+        // Whatever this server takes itself for: the manager has been told that it leads nothing.
+        if ballots.flatten().is_some() {
+            self.resign();
         }
         if self.is_removed() || !self.is_primary() {
             return Ok(());
@@ -78,11 +94,36 @@ impl Group {
         })?;
         self.common.log(&format!(
             "The local availability replica of availability group '{}' is a secondary, by order of an administrator. \
-             FORCE_FAILOVER_ALLOW_DATA_LOSS makes a primary, here or elsewhere.",
-            self.def().name
+             {} makes a primary, here or elsewhere.",
+            self.def().name,
+            match ballots {
+                Some(_) => "FAILOVER",
+                None => "FORCE_FAILOVER_ALLOW_DATA_LOSS",
+            }
         ));
-        self.dismiss_all();
+        self.resign();
         Ok(())
+    }
+
+    /// OFFLINE, where a manager outside decides: this server leads nothing, and is RESOLVING until it is told what to be.
+    pub(super) fn go_offline(self: &Arc<Self>) -> Result<()> {
+        if self.warrant.as_ref().is_none_or(|w| w.ballots().is_none()) {
+            return Err(messages::not_supported("OFFLINE"));
+        }
+        self.is_offline.store(true, Ordering::Release);
+        self.resign();
+        Ok(())
+    }
+
+    fn resign(self: &Arc<Self>) {
+        match &self.warrant {
+            Some(warrant) => {
+                if let Some(ballots) = warrant.ballots() {
+                    self.leave_office(warrant, ballots);
+                }
+            }
+            None => self.dismiss_all(),
+        }
     }
 
     fn fail_over_in_cluster(self: &Arc<Self>, warrant: &Warrant, forced: bool) -> Result<()> {

@@ -10,9 +10,10 @@
 //!
 //! Read next: `part`, `links`, `states`.
 
+use super::ballots::{Ballots, FirstList, Office};
 use super::common::{Common, file_error};
 use super::health::Health;
-use super::owner::{Tries, is_clustered};
+use super::owner::{Tries, is_decided, is_external, owner_epoch};
 use super::part::DatabasePart;
 use super::reign::{Failover, Kept, KeptFile, Reign};
 use super::repair::Repairs;
@@ -23,7 +24,7 @@ use daruma_catalog::{
     AvailabilityMode, GroupDatabaseDef, GroupDef, PrimaryConnections, ReplicaDef,
     SecondaryConnections,
 };
-use daruma_group::commit::{ReplicaConfig, ReplicaId, Replicas, Role, Rules};
+use daruma_group::commit::{ReplicaConfig, ReplicaId, Replicas, Role, Rules, Vote};
 use daruma_group::replica::{Authority, Node};
 use daruma_group::transport::Dialer;
 use daruma_tsql::error::{Result, SqlError};
@@ -87,10 +88,12 @@ pub(super) struct Group {
     pub alone_since: Mutex<Option<Instant>>,
     pub seedings: Mutex<Vec<Seeding>>,
     pub repairs: Repairs,
-    /// What the cluster says, where it does (CLUSTER_TYPE = WSFC).
+    /// What says who leads, where somebody does (CLUSTER_TYPE = WSFC and EXTERNAL).
     pub warrant: Option<Arc<Warrant>>,
     /// The lease has run out.
     pub is_paused: AtomicBool,
+    /// A manager has said so (OFFLINE), and nothing else since.
+    pub is_offline: AtomicBool,
     /// The thread has been told to hand over, and has not done so yet.
     pub is_handing_over: AtomicBool,
     /// What was tried by order of the cluster.
@@ -112,18 +115,23 @@ impl Group {
         reign: Reign,
         epoch: Option<u64>,
     ) -> Result<Arc<Group>> {
-        let path = kept_path(common, def.group_id);
+        let path = kept_path(common, &def);
         common
             .disk()
             .create_dir_all(&common.folder())
             .map_err(|e| file_error(&path, &e))?;
-        let kept = KeptFile::create(common.disk(), &path, reign);
-        Group::begin(common, def, kept.map_err(|e| file_error(&path, &e))?, epoch)
+        let failed = |e: std::io::Error| file_error(&path, &e);
+        let own = def.replica(common.server_name());
+        let me = own.and_then(|r| ReplicaId::new(r.number));
+        let founds = is_external(&def) && epoch.is_some();
+        let vote = me.filter(|_| founds).map(|me| Vote::first(me).into());
+        let kept = KeptFile::create(common.disk(), &path, reign, vote).map_err(failed)?;
+        Group::begin(common, def, kept, epoch)
     }
 
     /// A group that was here when the server stopped.
     pub(super) fn open(common: &Arc<Common>, def: GroupDef) -> Result<Arc<Group>> {
-        let path = kept_path(common, def.group_id);
+        let path = kept_path(common, &def);
         let kept = KeptFile::open(common.disk(), &path).map_err(|e| file_error(&path, &e))?;
         let missing = || file_error(&path, &std::io::ErrorKind::NotFound.into());
         Group::begin(common, def, kept.ok_or_else(missing)?, None)
@@ -139,11 +147,17 @@ impl Group {
         let me = own.and_then(|r| ReplicaId::new(r.number));
         let me = me.ok_or_else(|| messages::error(35237, &[&def.name]))?;
         let (tasks, told) = channel();
-        let warrant = is_clustered(&def).then(|| {
+        let warrant = is_decided(&def).then(|| {
             let cluster = common.cluster().cloned();
-            Arc::new(Warrant::new(cluster, def.group_id, me, teller(&tasks)))
+            let ballots = is_external(&def).then(Ballots::default);
+            let tell = teller(&tasks);
+            Arc::new(Warrant::new(cluster, ballots, def.group_id, me, tell))
         });
         if let (Some(warrant), Some(epoch)) = (&warrant, epoch) {
+            if let Some(ballots) = warrant.ballots() {
+                let list = FirstList::Counts;
+                ballots.take(Office { epoch, list });
+            }
             warrant.begin(epoch, Replicas::NONE);
         }
         let group = Arc::new(Group {
@@ -163,6 +177,7 @@ impl Group {
             repairs: Repairs::default(),
             warrant,
             is_paused: AtomicBool::new(false),
+            is_offline: AtomicBool::new(false),
             is_handing_over: AtomicBool::new(false),
             tries: Mutex::default(),
             health: Mutex::default(),
@@ -264,6 +279,11 @@ impl Group {
         self.kept.lock().kept().reign
     }
 
+    /// This server's vote on who has everything (CLUSTER_TYPE = EXTERNAL).
+    pub(super) fn kept_vote(&self) -> Option<Vote> {
+        self.kept.lock().kept().vote.map(Vote::from)
+    }
+
     pub(super) fn failover(&self) -> Option<Failover> {
         self.kept.lock().kept().failover
     }
@@ -273,7 +293,7 @@ impl Group {
     }
 
     pub(super) fn keep(&self, change: impl FnOnce(&mut Kept)) -> Result<()> {
-        let path = kept_path(&self.common, self.id);
+        let path = kept_path(&self.common, &self.def());
         let kept = self.kept.lock().change(change);
         self.common.ports.look();
         kept.map_err(|e| file_error(&path, &e))
@@ -300,6 +320,7 @@ impl Group {
             && !self.is_paused.load(Ordering::Acquire);
         match self.is_primary() {
             _ if self.is_removed() => ReplicaRole::Resolving,
+            _ if self.is_offline.load(Ordering::Acquire) => ReplicaRole::Resolving,
             true if !has_lease => ReplicaRole::Resolving,
             false => ReplicaRole::Secondary,
             true if parts.iter().all(|p| p.role() == Some(Role::Open)) => ReplicaRole::Primary,
@@ -498,6 +519,7 @@ impl Group {
             if self.reign() != reign {
                 return Ok(());
             }
+            self.give_way(owner_epoch(reign.number));
             self.common.log(&format!(
                 "The local availability replica of availability group '{}' is a secondary: replica {} is the primary.",
                 new.name, reign.primary
@@ -585,8 +607,19 @@ fn teller(tasks: &Sender<Task>) -> Box<dyn Fn(Task) + Send + Sync> {
     })
 }
 
-fn kept_path(common: &Common, group: [u8; 16]) -> PathBuf {
-    common.folder().join(format!("{}.group", hex(group)))
+/// A group whose primary a manager outside names has a file of another name: builds before it find none, and do not start the group, which they would lead
+/// by themselves.
+fn kept_path(common: &Common, def: &GroupDef) -> PathBuf {
+    let name = kept_name(def.group_id, is_external(def));
+    common.folder().join(name)
+}
+
+fn kept_name(group: [u8; 16], is_external: bool) -> String {
+    let kind = match is_external {
+        true => "external",
+        false => "group",
+    };
+    format!("{}.{kind}", hex(group))
 }
 
 /// Letters of an id, for names of files.
@@ -598,6 +631,21 @@ impl Group {
     /// The group has ended here: its file goes.
     pub(super) fn forget(&self) {
         // A file that stays is of a group that no definition names.
-        let _ = self.common.disk().remove(&kept_path(&self.common, self.id));
+        let _ = self
+            .common
+            .disk()
+            .remove(&kept_path(&self.common, &self.def()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn earlier_builds_find_no_file_of_a_group_that_they_would_lead_by_themselves() {
+        let theirs = |group| format!("{}.group", hex(group));
+        assert_eq!(kept_name([7; 16], false), theirs([7; 16]));
+        assert_ne!(kept_name([7; 16], true), theirs([7; 16]));
     }
 }

@@ -111,10 +111,15 @@ impl Health {
 impl Group {
     /// A thread that gives the group away if this server is too ill to lead it, by the group's own rules.
     pub(super) fn watch_health(self: &Arc<Self>) {
-        while self.warrant.is_some() && !self.is_stopped() {
+        while self.may_be_given_away() && !self.is_stopped() {
             self.look_after_health();
             std::thread::sleep(TICK);
         }
+    }
+
+    /// A manager outside looks after that by itself.
+    fn may_be_given_away(&self) -> bool {
+        self.warrant.as_ref().is_some_and(|w| w.ballots().is_none())
     }
 
     fn look_after_health(self: &Arc<Self>) {

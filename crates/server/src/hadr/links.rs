@@ -183,6 +183,9 @@ impl Handler for Links {
             return link.close();
         }
         group.announce_to(link);
+        if let Some(ballots) = group.warrant.as_ref().and_then(|w| w.ballots()) {
+            ballots.connected(peer.replica);
+        }
         group.node.connected(link);
     }
 
@@ -203,6 +206,14 @@ impl Handler for Links {
                     return Ok(());
                 }
                 group.take_definition(definition);
+                Ok(())
+            }
+            Message::Poll { ask, call } => {
+                group.polled(link, ask, call);
+                Ok(())
+            }
+            Message::Voted { ask, vote } => {
+                group.voted(link.peer().replica, ask, vote);
                 Ok(())
             }
             message => match group.repairs.received(link, message) {

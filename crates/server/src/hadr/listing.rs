@@ -1,11 +1,12 @@
 //! The list of those that have everything that was acknowledged, as the cluster is told: see `warrant` for the order.
 
+use super::ballots::Ballots;
 use super::group::Group;
 use super::owner::cluster_error;
 use super::part::PartState;
 use super::warrant::{Ownership, Warrant};
 use daruma_catalog::{FailoverMode, ReplicaDef};
-use daruma_cluster::ClusterState;
+use daruma_cluster::{Cluster, ClusterState};
 use daruma_group::commit::{ReplicaId, Replicas};
 use daruma_group::replica::Authority;
 use daruma_tsql::error::Result;
@@ -25,7 +26,7 @@ impl Group {
             let trouble = self.list_anew(warrant).err();
             if let Some(why) = trouble.as_ref().filter(|why| told.as_ref() != Some(*why)) {
                 self.common.log(&format!(
-                    "The cluster could not be told which replicas of availability group '{}' have everything: {why}.",
+                    "It could not be agreed which replicas of availability group '{}' have everything: {why}.",
                     self.def().name
                 ));
             }
@@ -36,8 +37,7 @@ impl Group {
     /// Tells the cluster who has everything, if that is not what it knows. `Err`: it has not agreed.
     pub(super) fn list_anew(&self, warrant: &Warrant) -> std::result::Result<(), String> {
         let _one_at_a_time = warrant.change();
-        let (Ownership::Held(epoch), Some(cluster)) = (warrant.ownership(), warrant.cluster())
-        else {
+        let Ownership::Held(epoch) = warrant.ownership() else {
             return Ok(());
         };
         if warrant.listing().speaks() != Some(epoch) {
@@ -47,20 +47,13 @@ impl Group {
         warrant.listing().widen(complete);
         // Whoever has left a record before it was widened is gone from it by now.
         let complete = complete.intersection(self.have_everything(warrant));
-        let state = cluster.state();
-        let in_sync = self.nodes(&state, complete);
-        let automatic = self.automatic(&state);
-        let known = state.group(&self.id());
-        let is_known = known.is_some_and(|g| {
-            g.epoch == epoch && same_set(&g.in_sync, &in_sync) && g.automatic == automatic
-        });
-        let is_said = is_known && warrant.listing().most() == complete;
-        if is_said && warrant.listing().has_word() {
+        let is_told = match (warrant.ballots(), warrant.cluster()) {
+            (Some(ballots), _) => self.list_by_vote(warrant, ballots, epoch, complete)?,
+            (None, Some(cluster)) => self.list_in_cluster(warrant, cluster, epoch, complete)?,
+            (None, None) => false,
+        };
+        if !is_told {
             return Ok(());
-        }
-        match is_said {
-            true => warrant.listing().confirm(epoch, complete),
-            false => warrant.say(epoch, complete, in_sync, automatic)?,
         }
         // What waits for it is looked at again.
         let parts = self.parts.lock().clone();
@@ -70,6 +63,48 @@ impl Group {
             }
         }
         Ok(())
+    }
+
+    /// `true`: there was something to say.
+    fn list_by_vote(
+        &self,
+        warrant: &Warrant,
+        ballots: &Ballots,
+        epoch: u64,
+        complete: Replicas,
+    ) -> std::result::Result<bool, String> {
+        let is_known = warrant.listing().is_told(complete);
+        match is_known {
+            true => self.tell_who_lacks_it(ballots, epoch),
+            false => self.tell_voters(warrant, ballots, epoch, complete)?,
+        }
+        Ok(!is_known)
+    }
+
+    /// As above.
+    fn list_in_cluster(
+        &self,
+        warrant: &Warrant,
+        cluster: &Cluster,
+        epoch: u64,
+        complete: Replicas,
+    ) -> std::result::Result<bool, String> {
+        let state = cluster.state();
+        let in_sync = self.nodes(&state, complete);
+        let automatic = self.automatic(&state);
+        let known = state.group(&self.id());
+        let is_known = known.is_some_and(|g| {
+            g.epoch == epoch && same_set(&g.in_sync, &in_sync) && g.automatic == automatic
+        });
+        let is_said = is_known && warrant.listing().most() == complete;
+        if is_said && warrant.listing().has_word() {
+            return Ok(false);
+        }
+        match is_said {
+            true => warrant.listing().confirm(epoch, complete),
+            false => warrant.say(epoch, complete, in_sync, automatic)?,
+        }
+        Ok(true)
     }
 
     /// Replicas that have everything of all databases, and are to stay. A database counts from the moment in which it is to come, to the

@@ -6,6 +6,7 @@
 //! | room | what it knows |
 //! |---|---|
 //! | `alter` | the order of a change |
+//! | `ballots` | groups whose primary a manager outside names |
 //! | `common` | the endpoint, invitations |
 //! | `diagnosis` | whether the server still answers |
 //! | `failover` | how this server becomes the primary |
@@ -21,11 +22,12 @@
 //! | `repair` | damaged pages, which other replicas give back |
 //! | `seed` | copies for replicas that lack a database |
 //! | `states` | what views show |
-//! | `warrant` | what a cluster says of a group, and is told |
+//! | `warrant` | what a cluster, or the group's voters, say of who leads, and are told |
 //!
 //! Latches: those of a group are taken alone, before those of `daruma_group`; no statement is waited for under one.
 
 mod alter;
+mod ballots;
 mod common;
 mod diagnosis;
 mod failover;
@@ -52,6 +54,7 @@ use common::Common;
 use daruma_base::{DatabaseId, PageId};
 use daruma_catalog::{ClusterType, EndpointDef, GroupDef};
 use daruma_cluster::{Cluster, Command};
+use daruma_group::commit::{ReplicaId, Vote};
 use daruma_group::compress::Defaults;
 use daruma_tsql::error::Result;
 use daruma_tsql::instance::Instance;
@@ -180,9 +183,15 @@ impl Service {
         group.ok_or_else(|| messages::error(35221, &[]))
     }
 
-    /// A group that begins here. In a cluster, which gives this server a lease, that comes first.
+    /// A group that begins here, and the epoch that it begins in, where an administrator does not decide. In a cluster, which gives this
+    /// server a lease, that comes first.
     fn found(&self, def: &GroupDef) -> Result<Option<u64>> {
         self.check_cluster(def.options.cluster_type)?;
+        if owner::is_external(def) {
+            let own = def.replica(self.common.server_name());
+            let me = own.and_then(|r| ReplicaId::new(r.number));
+            return Ok(me.map(|me| Vote::first(me).word.epoch));
+        }
         let Some(cluster) = self.common.cluster().filter(|_| owner::is_clustered(def)) else {
             return Ok(None);
         };
@@ -258,11 +267,10 @@ impl Service {
         }
     }
 
-    /// Groups without a cluster are failed over by hand, and nobody else's manager is listened to.
+    /// Only a cluster needs this server to be a part of it.
     fn check_cluster(&self, cluster_type: ClusterType) -> Result<()> {
         match cluster_type {
-            ClusterType::None => Ok(()),
-            ClusterType::External => Err(messages::not_supported("CLUSTER_TYPE = EXTERNAL")),
+            ClusterType::None | ClusterType::External => Ok(()),
             ClusterType::Wsfc if self.common.cluster().is_some() => Ok(()),
             ClusterType::Wsfc => Err(messages::not_supported(
                 "CLUSTER_TYPE = WSFC on a server that is no node of a cluster (daruma cluster create, join)",
@@ -289,7 +297,9 @@ impl HadrService for Service {
         }
         let epoch = self.found(def)?;
         let begun = self.begin_group(def, epoch);
-        if let (Err(_), Some(epoch)) = (&begun, epoch) {
+        if let (Err(_), Some(epoch)) = (&begun, epoch)
+            && owner::is_clustered(def)
+        {
             self.forget(def, epoch);
         }
         begun
@@ -307,6 +317,11 @@ impl HadrService for Service {
         if let Some(cluster) = self.common.cluster().filter(|_| owner::is_clustered(after)) {
             owner::check_nodes(cluster, after)
                 .map_err(|why| owner::cluster_error(&after.name, &why))?;
+        }
+        if owner::is_external(after) && ballots::voters(before) != ballots::voters(after) {
+            return Err(messages::not_supported(
+                "another set of voting replicas with CLUSTER_TYPE = EXTERNAL",
+            ));
         }
         let (before, after) = (before.clone(), after.clone());
         group.ask(move |group| {
@@ -344,6 +359,7 @@ impl HadrService for Service {
         };
         // The cluster first: it could name another owner while the databases here go on alone.
         let leads = group.warrant.as_ref().and_then(|w| w.leads());
+        let leads = leads.filter(|_| owner::is_clustered(def));
         let is_told = leads.is_none_or(|epoch| self.forget(def, epoch));
         end(&group, is_told);
         self.common
@@ -373,7 +389,7 @@ impl HadrService for Service {
             GroupAct::Failover => group.ask(|group| group.fail_over(false)),
             GroupAct::ForceFailover => group.ask(|group| group.fail_over(true)),
             GroupAct::BecomeSecondary => group.ask(|group| group.become_secondary()),
-            GroupAct::Offline => Err(messages::not_supported("OFFLINE")),
+            GroupAct::Offline => group.ask(|group| group.go_offline()),
             GroupAct::Online => Err(messages::not_supported("ONLINE")),
             GroupAct::RestartListener => {
                 self.common.ports.restart(group.id());
@@ -413,6 +429,10 @@ impl HadrService for Service {
     fn role(&self, group_id: [u8; 16]) -> ReplicaRole {
         let group = self.common.group(group_id);
         group.map_or(ReplicaRole::Resolving, |g| g.role())
+    }
+
+    fn sequence_number(&self, group_id: [u8; 16]) -> Option<i64> {
+        self.common.group(group_id)?.vote_number()
     }
 
     fn replicas(&self) -> Vec<ReplicaState> {

@@ -10,6 +10,7 @@
 //!
 //! Read next: `listing` (who has everything), `handover` (how another becomes the owner), `warrant`.
 
+use super::ballots::{Ballots, FirstList};
 use super::failover::not_online;
 use super::group::{Group, Task};
 use super::part::{DatabasePart, PartState};
@@ -36,6 +37,11 @@ const EPOCH_BITS: u32 = 32;
 /// The least number that an epoch of a log may have, led by the owner in this epoch of the cluster.
 pub(super) fn least_number(epoch: u64) -> u64 {
     epoch.saturating_mul(1 << EPOCH_BITS)
+}
+
+/// The epoch in which a reign of this number began.
+pub(super) fn owner_epoch(number: u64) -> u64 {
+    number >> EPOCH_BITS
 }
 
 /// What was tried, so that what fails is not tried without end.
@@ -118,8 +124,12 @@ impl Group {
             return Err(not_online(&self.def().name));
         }
         self.common.log(&format!(
-            "Availability group '{}': the cluster has this server lead, in epoch {epoch}.",
-            self.def().name
+            "Availability group '{}': {} has this server lead, in epoch {epoch}.",
+            self.def().name,
+            match warrant.ballots() {
+                Some(_) => "its manager",
+                None => "the cluster",
+            }
         ));
         self.step_down(warrant);
         let led = self.lead_from_here(warrant, epoch);
@@ -135,7 +145,12 @@ impl Group {
         }
         let least = least_number(epoch);
         self.begin_forced(least)?;
-        warrant.begin(epoch, self.listed(warrant));
+        let office = warrant.ballots().and_then(Ballots::office);
+        match office.map(|office| office.list) {
+            Some(FirstList::Read(read)) => warrant.listing().begin_read(epoch, read),
+            Some(FirstList::Alone) => warrant.listing().begin_alone(epoch),
+            Some(FirstList::Counts) | None => warrant.begin(epoch, self.listed(warrant)),
+        }
         self.is_paused.store(false, Ordering::Release);
         self.force_all(least)
     }
@@ -272,6 +287,16 @@ pub(super) fn found(
     let epoch = cluster.state().group(&group).map_or(1, |g| g.epoch);
     let _ = wish(Command::DropGroup { group, epoch });
     Err("the cluster has given no lease".into())
+}
+
+/// Does anybody but an administrator say who leads, so that a server does not begin by itself?
+pub(super) fn is_decided(def: &GroupDef) -> bool {
+    def.options.cluster_type != ClusterType::None
+}
+
+/// Does a manager outside say who leads?
+pub(super) fn is_external(def: &GroupDef) -> bool {
+    def.options.cluster_type == ClusterType::External
 }
 
 /// Does the cluster say who leads?

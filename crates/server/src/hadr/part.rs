@@ -319,7 +319,9 @@ impl Group {
                 Change::Fenced => Task::Fenced(number),
             });
         };
-        let log = StorageLog::new(storage, &self.others(), Box::new(told));
+        let rules = self.rules();
+        let fed: Vec<ReplicaId> = rules.replicas.iter().map(|r| r.replica).collect();
+        let log = StorageLog::new(storage, &fed, Box::new(told));
         let led = Led::begin(
             number,
             self.me,
@@ -327,7 +329,7 @@ impl Group {
             log.clone(),
             opens_at,
             acknowledged,
-            self.rules(),
+            rules,
             self.session_timeout(),
             self.common.modes(),
             self.authority(number),

@@ -7,6 +7,7 @@
 //! The file is written beside the old one, synced and renamed over it: a crash leaves the one or the other.
 
 use daruma_base::{Disk, OpenMode};
+use daruma_group::commit::{Replicas, Vote, Word};
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -71,6 +72,43 @@ pub(super) struct Kept {
     /// The reign of this server's own that an administrator has ended, while no other has begun: it leads nothing.
     #[serde(default)]
     pub resigned: Option<[u8; 16]>,
+    /// What this server has voted last (CLUSTER_TYPE = EXTERNAL).
+    #[serde(default)]
+    pub vote: Option<KeptVote>,
+}
+
+/// A vote as the file has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct KeptVote {
+    promised: u64,
+    epoch: u64,
+    said: u64,
+    replicas: u16,
+}
+
+impl From<Vote> for KeptVote {
+    fn from(vote: Vote) -> KeptVote {
+        KeptVote {
+            promised: vote.promised,
+            epoch: vote.word.epoch,
+            said: vote.word.said,
+            replicas: vote.word.replicas.bits(),
+        }
+    }
+}
+
+impl From<KeptVote> for Vote {
+    fn from(kept: KeptVote) -> Vote {
+        Vote {
+            promised: kept.promised,
+            word: Word {
+                epoch: kept.epoch,
+                said: kept.said,
+                // Bits that stand for no replica list nobody.
+                replicas: Replicas::from_bits(kept.replicas).unwrap_or(Replicas::NONE),
+            },
+        }
+    }
 }
 
 impl Kept {
@@ -89,13 +127,19 @@ pub(super) struct KeptFile {
 
 impl KeptFile {
     /// Makes the file of a group that begins here.
-    pub(super) fn create(disk: &Arc<dyn Disk>, path: &Path, reign: Reign) -> io::Result<KeptFile> {
+    pub(super) fn create(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        reign: Reign,
+        vote: Option<KeptVote>,
+    ) -> io::Result<KeptFile> {
         let kept = Kept {
             reign,
             suspended: Vec::new(),
             failover: None,
             is_removed: false,
             resigned: None,
+            vote,
         };
         let mut file = KeptFile {
             disk: disk.clone(),
@@ -166,6 +210,21 @@ impl KeptFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_vote_comes_back_as_it_was() {
+        let vote = Vote {
+            promised: 50,
+            word: Word {
+                epoch: 33,
+                said: 7,
+                replicas: Replicas::from_bits(0b101).expect("replicas"),
+            },
+        };
+        let text = serde_json::to_string(&KeptVote::from(vote)).expect("JSON");
+        let kept: KeptVote = serde_json::from_str(&text).expect("the same");
+        assert_eq!(Vote::from(kept), vote);
+    }
 
     #[test]
     fn a_forced_reign_counts_more_than_any_other_of_its_time() {

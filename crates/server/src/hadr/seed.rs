@@ -20,7 +20,7 @@ use super::group::{Group, hex};
 use super::packing::{PACKED, Packing, unpacked};
 use super::part::PartState;
 use daruma_base::Lsn;
-use daruma_catalog::{DatabaseDef, GroupDatabaseDef, SeedingMode, names_equal};
+use daruma_catalog::{AvailabilityMode, DatabaseDef, GroupDatabaseDef, SeedingMode, names_equal};
 use daruma_group::commit::ReplicaId;
 use daruma_group::transport::{Handler, Link, LinkError, Pull, Source, dial_for};
 use daruma_group::wire::{Message, Purpose, SEED_BYTES_MAX, seed_frame_bytes};
@@ -540,7 +540,10 @@ impl Group {
         let is_wanted = !self.is_primary()
             && !self.is_removed()
             && row.is_some_and(|g| g.creates_databases)
-            && own.is_some_and(|r| r.seeding_mode == SeedingMode::Automatic);
+            && own.is_some_and(|r| {
+                r.seeding_mode == SeedingMode::Automatic
+                    && r.availability_mode != AvailabilityMode::ConfigurationOnly
+            });
         if !is_wanted {
             return Vec::new();
         }

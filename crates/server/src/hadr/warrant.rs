@@ -1,10 +1,12 @@
-//! What the cluster says of a group, and what it may believe of it (CLUSTER_TYPE = WSFC).
+//! What says that a server may lead a group, and what that may believe of it: the cluster (CLUSTER_TYPE = WSFC), or the group's own voters (EXTERNAL).
 //!
-//! Theory: what may be said, and when, is `daruma_group::commit::Listing`'s to know; here it has a cluster, and a latch.
+//! Theory: what may be said, and when, is `daruma_group::commit::Listing`'s to know; here it has somebody to be said to, and a latch. What is called
+//! the cluster in names and texts of this room is either.
 
+use super::ballots::Ballots;
 use super::group::Task;
 use daruma_cluster::{Cluster, Command, GroupState};
-use daruma_group::commit::{Listing, ReplicaId, Replicas};
+use daruma_group::commit::{FIRST_WORD, Listing, ReplicaId, Replicas};
 use daruma_group::replica::Authority;
 use daruma_tsql::instance::hadr::Lease;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -15,6 +17,8 @@ use std::time::Duration;
 pub(super) struct Warrant {
     /// None where the server is no node any more: it leads nothing then.
     cluster: Option<Arc<Cluster>>,
+    /// Where the voters of the group decide, and no cluster.
+    ballots: Option<Ballots>,
     group: [u8; 16],
     tell: Box<dyn Fn(Task) + Send + Sync>,
     listing: Mutex<Listing>,
@@ -37,14 +41,17 @@ pub(super) enum Ownership {
 }
 
 impl Warrant {
+    /// `ballots`: where there are any, the cluster has no say.
     pub(super) fn new(
         cluster: Option<Arc<Cluster>>,
+        ballots: Option<Ballots>,
         group: [u8; 16],
         me: ReplicaId,
         tell: Box<dyn Fn(Task) + Send + Sync>,
     ) -> Warrant {
         Warrant {
-            cluster,
+            cluster: cluster.filter(|_| ballots.is_none()),
+            ballots,
             group,
             tell,
             listing: Mutex::new(Listing::new(me)),
@@ -56,6 +63,11 @@ impl Warrant {
 
     pub(super) fn cluster(&self) -> Option<&Arc<Cluster>> {
         self.cluster.as_ref()
+    }
+
+    /// Where the voters of the group decide.
+    pub(super) fn ballots(&self) -> Option<&Ballots> {
+        self.ballots.as_ref()
     }
 
     /// The group as the newest configuration has it that this node knows.
@@ -76,6 +88,10 @@ impl Warrant {
 
     /// Who owns the group, as far as this server knows.
     pub(super) fn ownership(&self) -> Ownership {
+        if let Some(ballots) = &self.ballots {
+            let office = ballots.office();
+            return office.map_or(Ownership::Lost, |o| Ownership::Held(o.epoch));
+        }
         let Some(cluster) = &self.cluster else {
             return Ownership::Lost;
         };
@@ -93,7 +109,10 @@ impl Warrant {
 
     /// This server begins to lead in this epoch, with records that list it alone. The cluster lists these.
     pub(super) fn begin(&self, epoch: u64, listed: Replicas) {
-        let said = self.entry().map_or(0, |g| g.said);
+        let said = match &self.ballots {
+            Some(_) => FIRST_WORD,
+            None => self.entry().map_or(0, |g| g.said),
+        };
         self.listing.lock().begin(epoch, listed, said);
     }
 
@@ -160,6 +179,9 @@ impl Warrant {
 impl Authority for Warrant {
     fn stands(&self) -> bool {
         let acts = self.listing.lock().acts();
+        if let Some(ballots) = &self.ballots {
+            return ballots.office().is_some_and(|o| Some(o.epoch) == acts);
+        }
         let owned = self.cluster.as_ref().and_then(|c| c.owned(&self.group));
         owned.is_some_and(|owned| Some(owned.epoch) == acts)
     }

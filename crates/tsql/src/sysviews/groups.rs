@@ -95,8 +95,15 @@ fn guid_text(id: [u8; 16]) -> String {
 }
 
 fn groups(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    for group in visible_groups(source)? {
+    let groups = visible_groups(source)?;
+    let service = match groups.is_empty() {
+        true => None,
+        false => Some(source.instance()?.hadr.service()),
+    };
+    for group in groups {
         let options = &group.options;
+        let voted = service.as_ref();
+        let voted = voted.and_then(|s| s.sequence_number(group.group_id));
         let (preference, preference_name) = match options.backup_preference {
             BackupPreference::Primary => (0, "PRIMARY"),
             BackupPreference::SecondaryOnly => (1, "SECONDARY_ONLY"),
@@ -126,7 +133,7 @@ fn groups(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 "required_synchronized_secondaries_to_commit",
                 options.required_synchronized_secondaries,
             )
-            .set("sequence_number", group.sequence_number)
+            .set("sequence_number", voted.unwrap_or(group.sequence_number))
             .set("is_contained", false);
     }
     Ok(())

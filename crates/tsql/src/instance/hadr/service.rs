@@ -196,6 +196,11 @@ pub trait HadrService: Send + Sync {
     }
     /// Role of this server in a group.
     fn role(&self, group_id: [u8; 16]) -> ReplicaRole;
+    /// What a manager outside compares before it promotes, where there is one. `None`: the definition's own number.
+    fn sequence_number(&self, group_id: [u8; 16]) -> Option<i64> {
+        let _ = group_id;
+        None
+    }
     /// Replicas of all groups, as seen from here.
     fn replicas(&self) -> Vec<ReplicaState>;
     /// Databases of the replicas, as seen from here.

@@ -1,6 +1,6 @@
 //! ALTER AVAILABILITY GROUP.
 
-use super::create::{REPLICAS_MAX, check_modes};
+use super::create::{REPLICAS_MAX, check_data, check_modes};
 use super::options::{
     change_listener, cluster_type, group_option, listener, not_recognized, replica_option,
 };
@@ -13,8 +13,11 @@ use daruma_syntax::ast::{
     AlterAvailabilityGroup, AvailabilityGroupAction as Action, ListenerSpec, OptionItem,
     ReplicaSpec,
 };
+use daruma_value::Value;
 
 const FIRST_ID: i32 = 1;
+/// Of the session context.
+const MANAGER_KEY: &str = "external_cluster";
 
 impl Execution<'_> {
     pub(crate) fn alter_group(&self, statement: &AlterAvailabilityGroup) -> Result<()> {
@@ -27,8 +30,8 @@ impl Execution<'_> {
             Action::Set(options) if is_become_secondary(options) => {
                 self.act(&group, GroupAct::BecomeSecondary)
             }
-            Action::Failover => self.act(&group, GroupAct::Failover),
-            Action::ForceFailoverAllowDataLoss => self.act(&group, GroupAct::ForceFailover),
+            Action::Failover => self.promote(&group, GroupAct::Failover),
+            Action::ForceFailoverAllowDataLoss => self.promote(&group, GroupAct::ForceFailover),
             Action::Offline => self.act(&group, GroupAct::Offline),
             Action::Online => self.act(&group, GroupAct::Online),
             Action::RestartListener(listener) => {
@@ -43,6 +46,26 @@ impl Execution<'_> {
             Action::JoinGroups(_) => Err(messages::not_supported("DISTRIBUTED")),
             change => self.change_group(&group, change),
         }
+    }
+
+    /// Where a manager outside decides, nobody else promotes by mistake: its sessions say that they are its own.
+    fn promote(&self, group: &GroupDef, act: GroupAct) -> Result<()> {
+        let is_external = group.options.cluster_type == ClusterType::External;
+        match is_external && !self.is_external_manager() {
+            true => Err(messages::error(47104, &[&group.name])),
+            false => self.act(group, act),
+        }
+    }
+
+    /// `sp_set_session_context @key = N'external_cluster', @value = N'yes'`.
+    fn is_external_manager(&self) -> bool {
+        let context = self.state.session_context.borrow();
+        let value = context.get(MANAGER_KEY).map(|(value, _)| value);
+        let value = match value {
+            Some(Value::Variant(variant)) => Some(&variant.value),
+            value => value,
+        };
+        matches!(value, Some(Value::Str(word)) if word.eq_ignore_ascii_case("yes"))
     }
 
     fn act(&self, group: &GroupDef, act: GroupAct) -> Result<()> {
@@ -183,11 +206,14 @@ impl Execution<'_> {
             .find(|r| names_equal(&r.server, &spec.server));
         let missing = || messages::error(15151, &[&"alter", &"availability replica", &spec.server]);
         let replica = replica.ok_or_else(missing)?;
+        let before = replica.availability_mode;
         for item in &spec.options {
             replica_option(replica, item)?;
         }
         replica.modified_utc = now;
-        check_modes(&group, replica)
+        check_modes(&group, replica)?;
+        let is_own = names_equal(&replica.server, self.server_name());
+        check_data(&group, Some(before), replica, is_own)
     }
 
     fn remove_replica(&self, def: &mut GroupDef, server: &str) -> Result<()> {

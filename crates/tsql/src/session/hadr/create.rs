@@ -7,7 +7,7 @@ use crate::instance::hadr::{ReplicaRole, not_enabled};
 use crate::messages;
 use daruma_catalog::*;
 use daruma_storage::RecoveryModel;
-use daruma_syntax::ast::{CreateAvailabilityGroup, Ident, ReplicaSpec};
+use daruma_syntax::ast::{CreateAvailabilityGroup, Ident, OptionItem, ReplicaSpec};
 
 /// Replicas of a group.
 pub(super) const REPLICAS_MAX: usize = 9;
@@ -96,10 +96,10 @@ impl Execution<'_> {
         if !spec.options.iter().any(|o| o.is("ENDPOINT_URL")) {
             return Err(messages::error(35236, &[&spec.server]));
         }
-        if REQUIRED
-            .iter()
-            .any(|name| !spec.options.iter().any(|o| o.is(name)))
-        {
+        let says = |name: &str| spec.options.iter().any(|o| o.is(name));
+        let has_no_data = spec.options.iter().any(is_configuration_only);
+        let is_said = |name: &&str| says(name) || (has_no_data && *name == "FAILOVER_MODE");
+        if !REQUIRED.iter().all(is_said) {
             return Err(messages::error(102, &[&spec.server]));
         }
         let now = self.instance().now_utc();
@@ -112,7 +112,10 @@ impl Execution<'_> {
             owner_sid: rights.login.as_ref().map_or(vec![1], |l| l.sid.clone()),
             endpoint_url: String::new(),
             availability_mode: AvailabilityMode::Asynchronous,
-            failover_mode: FailoverMode::Manual,
+            failover_mode: match group.options.cluster_type {
+                ClusterType::External => FailoverMode::External,
+                _ => FailoverMode::Manual,
+            },
             seeding_mode: SeedingMode::Manual,
             backup_priority: 50,
             session_timeout_s: 10,
@@ -128,6 +131,8 @@ impl Execution<'_> {
             replica_option(&mut replica, item)?;
         }
         check_modes(group, &replica)?;
+        let is_own = names_equal(&replica.server, self.server_name());
+        check_data(group, None, &replica, is_own)?;
         Ok(replica)
     }
 
@@ -197,6 +202,32 @@ impl Execution<'_> {
             _ => Err(messages::error(35251, &[])),
         }
     }
+}
+
+fn is_configuration_only(item: &OptionItem) -> bool {
+    item.is("AVAILABILITY_MODE") && item.value.is("CONFIGURATION_ONLY")
+}
+
+/// May a replica begin to have no data, or end it? `before`: what it has so far, if it is a replica already. What was set by an earlier build stays.
+pub(super) fn check_data(
+    group: &GroupDef,
+    before: Option<AvailabilityMode>,
+    replica: &ReplicaDef,
+    is_own: bool,
+) -> Result<()> {
+    let has_none = |mode: AvailabilityMode| mode == AvailabilityMode::ConfigurationOnly;
+    let after = has_none(replica.availability_mode);
+    let why = match (before.map(has_none), group.options.cluster_type) {
+        (Some(before), _) if before == after => return Ok(()),
+        (None, _) if !after => return Ok(()),
+        _ if after && is_own => "CONFIGURATION_ONLY for the primary's own replica",
+        (_, ClusterType::Wsfc) if after => "CONFIGURATION_ONLY with CLUSTER_TYPE = WSFC",
+        (Some(_), ClusterType::External) => {
+            "a change to or from CONFIGURATION_ONLY with CLUSTER_TYPE = EXTERNAL"
+        }
+        _ => return Ok(()),
+    };
+    Err(messages::not_supported(why))
 }
 
 /// Who fails over is a matter of the cluster's type; an asynchronous replica never does by itself.

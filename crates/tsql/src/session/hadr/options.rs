@@ -105,7 +105,12 @@ pub(super) fn group_option(
         }
         // Distributed transactions across servers are not there; what it stands for without them is the default.
         "DTC_SUPPORT" if word(item)?.eq_ignore_ascii_case("NONE") => {}
-        "DTC_SUPPORT" | "BASIC" | "DISTRIBUTED" | "CONTAINED" | "REUSE_SYSTEM_DATABASES" => {
+        "DTC_SUPPORT"
+        | "BASIC"
+        | "DISTRIBUTED"
+        | "CONTAINED"
+        | "REUSE_SYSTEM_DATABASES"
+        | "WRITE_LEASE_VALIDITY" => {
             return Err(messages::not_supported(&name));
         }
         _ => return Err(not_recognized(&name, "AVAILABILITY GROUP")),
