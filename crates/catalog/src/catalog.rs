@@ -10,7 +10,7 @@ use crate::rows;
 use crate::server::DatabaseDef;
 use crate::snapshot::DatabaseCatalog;
 use crate::statistics::{self, StatisticsMap, TableStatistics};
-use daruma_base::CancelFlag;
+use daruma_base::{CancelFlag, Lsn};
 use daruma_storage::{
     BlobRef, Database, Durability, Isolation, LockMode, LockResource, Owner, ReadView, Txn,
 };
@@ -226,7 +226,7 @@ impl Catalog {
             }
             Ok::<i128, CatalogError>(i128::from(id))
         };
-        Ok(self.counters.advance(CounterId::ObjectId, None, free)? as ObjectId)
+        Ok(self.counters.advance(CounterId::ObjectId, None, free)?.0 as ObjectId)
     }
 
     /// Last value of a counter, if any was given out.
@@ -240,16 +240,17 @@ impl Catalog {
         id: CounterId,
         next: impl FnOnce(Option<i128>) -> std::result::Result<i128, E>,
     ) -> std::result::Result<i128, E> {
-        self.counters.advance(id, None, next)
+        Ok(self.counters.advance(id, None, next)?.0)
     }
 
-    /// As `next_value`, of a sequence.
+    /// As `next_value`, of a sequence. After a crash it may give the value again unless the log is hard up to the position, if there is
+    /// one, before the value is used outside of this database ([`Database::harden`]).
     pub fn next_in_sequence<E: From<CatalogError>>(
         &self,
         id: ObjectId,
         def: &SequenceDef,
         next: impl FnOnce(Option<i128>) -> std::result::Result<i128, E>,
-    ) -> std::result::Result<i128, E> {
+    ) -> std::result::Result<(i128, Option<Lsn>), E> {
         let id = CounterId::Sequence(id);
         self.counters.advance(id, Some(def.into()), next)
     }
@@ -257,7 +258,7 @@ impl Catalog {
     /// Next of a counter that starts at 1 and steps by 1: row numbers, row versions.
     pub fn next_number(&self, id: CounterId) -> Result<u64> {
         let next = |last: Option<i128>| Ok::<i128, CatalogError>(last.unwrap_or(0) + 1);
-        Ok(self.counters.advance(id, None, next)? as u64)
+        Ok(self.counters.advance(id, None, next)?.0 as u64)
     }
 
     /// Sets what `last_value` answers: RESEED, RESTART, TRUNCATE.

@@ -1,13 +1,15 @@
 //! Identity values, sequence values, row numbers and ids: counters that never roll back.
 //!
 //! Theory: a counter hands out values from memory and keeps a high-water mark in the catalog tree. When it reaches the
-//! mark it moves it by a block, in a short transaction of its own. That transaction need not wait for the disk: the log
-//! is one stream, so whatever a value was used for hardens after the mark. After a crash the rest of a block is lost
+//! mark it moves it by a block, in a short transaction of its own. That transaction does not wait for the disk: the log
+//! is one stream, so whatever a value was used for in the same database hardens after the mark. Who uses it elsewhere, or
+//! tells somebody, waits for the mark before (values of sequences). After a crash the rest of a block is lost
 //! (SQL Server's identity gap); a clean shutdown writes the exact values.
 
 use crate::error::Result;
 use crate::model::{ObjectId, SequenceDef};
 use crate::rows;
+use daruma_base::Lsn;
 use daruma_storage::{Database, Durability, Owner};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -106,21 +108,23 @@ impl Counters {
         self.map.lock().get(&id).and_then(|c| c.last)
     }
 
-    /// Gives out the value that `next` computes from the last one. A counter without a `pace` goes on as it came to the value.
+    /// Gives out the value that `next` computes from the last one, and where the log has the mark, when this moved it. A
+    /// counter without a `pace` goes on as it came to the value.
     pub(crate) fn advance<E: From<crate::CatalogError>>(
         &self,
         id: CounterId,
         pace: Option<Pace>,
         next: impl FnOnce(Option<i128>) -> std::result::Result<i128, E>,
-    ) -> std::result::Result<i128, E> {
+    ) -> std::result::Result<(i128, Option<Lsn>), E> {
         let mut map = self.map.lock();
         let counter = map.entry(id).or_default();
         let value = next(counter.last)?;
-        if !covers(counter, value) {
-            self.reserve(id, pace, counter, value)?;
-        }
+        let moved = match covers(counter, value) {
+            true => None,
+            false => Some(self.reserve(id, pace, counter, value)?),
+        };
         counter.last = Some(value);
-        Ok(value)
+        Ok((value, moved))
     }
 
     /// Sets the last value, whatever it was, durably with the next commit. `None`: as if never used.
@@ -160,7 +164,7 @@ impl Counters {
         pace: Option<Pace>,
         counter: &mut Counter,
         value: i128,
-    ) -> Result<()> {
+    ) -> Result<Lsn> {
         let block = match id {
             CounterId::RowNumber(_) | CounterId::RowVersion => NUMBER_BLOCK,
             _ => VALUE_BLOCK,
@@ -172,22 +176,21 @@ impl Counters {
             (_, Some(pace)) => pace.mark(value),
             _ => value.saturating_add(step.saturating_mul(block)),
         };
-        self.store(id, Some(mark))?;
+        let at = self.store(id, Some(mark))?;
         counter.reserved = Some(mark);
-        Ok(())
+        Ok(at)
     }
 
-    fn store(&self, id: CounterId, last: Option<i128>) -> Result<()> {
+    fn store(&self, id: CounterId, last: Option<i128>) -> Result<Lsn> {
         let txn = self.db.begin(&self.owner);
         let written = rows::put(&txn, &key_of(id), &Stored { last });
         match written {
-            Ok(()) => txn.commit(Durability::Delayed)?,
+            Ok(()) => Ok(txn.commit_delayed()?),
             Err(error) => {
                 txn.rollback()?;
-                return Err(error);
+                Err(error)
             }
         }
-        Ok(())
     }
 }
 

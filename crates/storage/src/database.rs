@@ -717,6 +717,11 @@ impl Database {
         self.store.log.harden_all()
     }
 
+    /// Returns once the log up to and including the record at `lsn` is hard, here and on every commit participant.
+    pub fn harden(&self, lsn: Lsn) -> Result<()> {
+        self.store.log.harden(lsn)
+    }
+
     /// Log writer's step: makes delayed commits durable that are due; how long until the next ones are.
     pub fn flush_due(&self) -> Result<Option<Duration>> {
         self.store.log.flush_due()

@@ -585,6 +585,14 @@ impl Txn {
         self.commit_by(None, is_hard, append).map(|_| ())
     }
 
+    /// As `commit` with `Durability::Delayed`; gives the position of its record, for [`Database::harden`].
+    pub fn commit_delayed(&self) -> Result<Lsn> {
+        let append = |log: &Log, body: &[u8], now, appended: &dyn Fn(Lsn)| {
+            log.commit(body, now, Durability::Delayed, appended)
+        };
+        self.commit_by(None, false, append)
+    }
+
     /// As `commit`, durably, with a record that decides for other databases.
     pub(crate) fn commit_deciding(&self, decision: &Decision) -> Result<Lsn> {
         let append = |log: &Log, body: &[u8], now, appended: &dyn Fn(Lsn)| {

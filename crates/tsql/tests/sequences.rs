@@ -54,3 +54,52 @@ fn a_sequence_that_begins_again_goes_on_after_a_crash() {
         assert_eq!(client.scalar("SELECT NEXT VALUE FOR s"), expected);
     }
 }
+
+/// No commit of the same database follows that would bring the sequence's mark to the disk.
+#[test]
+fn a_value_that_left_its_database_is_not_given_again_after_a_crash() {
+    let server = Server::new();
+    let mut client = server.connect();
+    client.done("CREATE DATABASE elsewhere");
+    client.done("CREATE TABLE elsewhere.dbo.t (v int)");
+    let sequences = [
+        "told",
+        "in_another",
+        "in_a_variable",
+        "ranged",
+        "in_an_error",
+    ];
+    for name in sequences {
+        client.done(&format!(
+            "CREATE SEQUENCE {name} AS int START WITH 1 NO CACHE"
+        ));
+    }
+    client.done("CHECKPOINT");
+    assert_eq!(client.scalar("SELECT NEXT VALUE FOR told"), "1");
+    let server = server.crash_after(client);
+    let mut client = server.connect();
+    client.done("USE elsewhere");
+    client.done("INSERT elsewhere.dbo.t VALUES (NEXT VALUE FOR master.dbo.in_another)");
+    let server = server.crash_after(client);
+    let mut client = server.connect();
+    let set = "DECLARE @v int; SET @v = NEXT VALUE FOR in_a_variable; SELECT @v";
+    assert_eq!(client.scalar(set), "1");
+    let server = server.crash_after(client);
+    let mut client = server.connect();
+    let range = RANGE.replace("wide", "ranged").replace("3000000", "1");
+    assert_eq!(client.scalar(&range), "1");
+    let server = server.crash_after(client);
+    let mut client = server.connect();
+    let out = client
+        .run("SELECT NEXT VALUE FOR in_an_error, 1 / (1 - i) FROM (VALUES (0), (1)) AS t (i)");
+    assert_eq!(common::errors(&out), [8134]);
+    let server = server.crash_after(client);
+    let mut client = server.connect();
+    for name in sequences {
+        let next: i32 = (client
+            .scalar(&format!("SELECT NEXT VALUE FOR {name}"))
+            .parse())
+        .expect("a number");
+        assert!(next > 1, "{name} gives {next} again");
+    }
+}

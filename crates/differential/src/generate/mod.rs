@@ -132,11 +132,11 @@ impl Expr {
         }
     }
 
-    /// An integer that T-SQL calculates with as int or bigint.
+    /// An integer that both calculate with as int or bigint: products of smallint are too large for one soon.
     fn wide(self) -> Expr {
         match (self.ty, self.width) {
             (Ty::Int, Width::Bit | Width::Tiny | Width::Small) => Expr {
-                text: fill_two("CAST($0 AS int)", "$0", &[&self.text]),
+                text: fill_two("CAST($0 AS int)", "CAST($0 AS integer)", &[&self.text]),
                 width: Width::Int,
                 bare: false,
                 ..self

@@ -317,7 +317,10 @@ impl<'a> Execution<'a> {
         self.depth.set(self.depth.get() - 1);
         self.put_views_back(outer_views);
         let result = match result {
-            Ok(value) => self.end_variables(true).map(|()| value),
+            Ok(value) => self
+                .end_variables(true)
+                .and_then(|()| self.harden_marks())
+                .map(|()| value),
             Err(error) => {
                 let _ = self.end_variables(false);
                 Err(error)
@@ -370,10 +373,13 @@ impl<'a> Execution<'a> {
             true => s.rollback_all().map(|_| ()),
             false => s.rollback_to(mark),
         };
-        if self.depth.get() == 0 {
-            self.release_statement();
+        if self.depth.get() > 0 {
+            return undone.err().unwrap_or(error);
         }
-        undone.err().unwrap_or(error)
+        self.release_statement();
+        // Rows may have gone out before the error.
+        let hardened = self.harden_marks();
+        undone.and(hardened).err().unwrap_or(error)
     }
 
     /// NOWAIT: from here on nothing in the statement waits for a lock.

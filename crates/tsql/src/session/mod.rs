@@ -137,6 +137,8 @@ pub(crate) struct SessionState {
     pub transaction: RefCell<Option<Transaction>>,
     pub trancount: Cell<u32>,
     pub late: unhard::Late,
+    /// Marks of sequences that the running statement has moved.
+    unhard_marks: sequence::UnhardMarks,
     /// When the thread's processor time was last read.
     pub cpu_read_utc: Cell<i64>,
     /// Waits of the thread when the session's were last taken over.
@@ -273,6 +275,7 @@ impl Session {
                 ended: Cell::new(false),
                 watch: events::RequestWatch::default(),
                 late: unhard::Late::default(),
+                unhard_marks: sequence::UnhardMarks::default(),
             },
         };
         match session.state.rights(session.state.login_database) {

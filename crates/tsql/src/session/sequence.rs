@@ -1,15 +1,39 @@
-//! sp_sequence_get_range: several values of a sequence, taken at once.
+//! sp_sequence_get_range: several values of a sequence, taken at once; and what values of sequences wait for.
 //!
-//! Invariant: a range is taken whole or not at all, and the next value is the one behind it.
+//! Theory: the mark behind which a sequence goes on after a crash is written without a wait for the disk. A value that is
+//! committed in the same database hardens after it. One that goes to a client or into another database does not: its
+//! statement waits for the mark before it commits, or ends.
+//!
+//! Invariants: a range is taken whole or not at all, and the next value is the one behind it. No value is given to anybody
+//! twice, whenever the server crashes.
 
 use super::Execution;
 use super::types::integer_value;
 use crate::error::Result;
+use crate::instance::{OpenDatabase, TEMPDB};
 use crate::messages;
-use daruma_catalog::{ObjectKind, SequenceDef};
+use daruma_base::Lsn;
+use daruma_catalog::{ObjectId, ObjectKind, SequenceDef};
+use daruma_storage::Database;
 use daruma_syntax::ast::ObjectName;
 use daruma_value::convert::{ConvertContext, convert};
 use daruma_value::{DataType, Value};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Marks of sequences that the running statement has moved and nobody has waited for: the last of each database.
+#[derive(Default)]
+pub(crate) struct UnhardMarks(RefCell<Vec<(Arc<Database>, Lsn)>>);
+
+impl UnhardMarks {
+    fn note(&self, database: &Arc<Database>, at: Lsn) {
+        let mut marks = self.0.borrow_mut();
+        match marks.iter_mut().find(|(d, _)| d.id() == database.id()) {
+            Some((_, last)) => *last = at.max(*last),
+            None => marks.push((database.clone(), at)),
+        }
+    }
+}
 
 /// What was taken.
 pub(crate) struct SequenceRange {
@@ -37,6 +61,43 @@ impl SequenceRange {
 }
 
 impl Execution<'_> {
+    /// Before a statement commits or ends, and its values leave it: waits for the marks that its commit does not bring to the disk.
+    #[inline]
+    pub(super) fn harden_marks(&self) -> Result<()> {
+        match self.depth.get() > 0 || self.state.unhard_marks.0.borrow().is_empty() {
+            true => Ok(()),
+            false => self.harden_moved_marks(),
+        }
+    }
+
+    #[cold]
+    fn harden_moved_marks(&self) -> Result<()> {
+        for (database, at) in self.state.unhard_marks.0.take() {
+            if !self.state.will_harden(database.id()) {
+                database.harden(at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The value that `next` computes from the last one of a sequence. Before anybody hears of it the statement comes to
+    /// [`Execution::harden_marks`].
+    pub(super) fn advance_sequence(
+        &self,
+        open: &OpenDatabase,
+        id: ObjectId,
+        sequence: &SequenceDef,
+        next: impl FnOnce(Option<i128>) -> Result<i128>,
+    ) -> Result<i128> {
+        let (value, moved) = open.catalog.next_in_sequence(id, sequence, next)?;
+        if let Some(at) = moved
+            && open.storage.id() != TEMPDB
+        {
+            self.state.unhard_marks.note(&open.storage, at);
+        }
+        Ok(value)
+    }
+
     /// Takes `size` values; errors 208, 11726, 229, and 11732 where there are not so many any more.
     pub(crate) fn take_sequence_range(
         &self,
@@ -53,15 +114,15 @@ impl Execution<'_> {
         }
         let open = self.instance().open_database(database)?;
         let mut taken = None;
-        open.catalog
-            .next_in_sequence(object.id, sequence, |before| {
-                let first = super::execution::next_of(sequence, before, &object.name)?;
-                let range = range_from(sequence, first, i128::from(size));
-                let (last, cycles) =
-                    range.ok_or_else(|| messages::error(11732, &[&object.name]))?;
-                taken = Some((first, last, cycles));
-                Ok::<i128, crate::error::SqlError>(last)
-            })?;
+        self.advance_sequence(&open, object.id, sequence, |before| {
+            let first = super::execution::next_of(sequence, before, &object.name)?;
+            let range = range_from(sequence, first, i128::from(size));
+            let (last, cycles) = range.ok_or_else(|| messages::error(11732, &[&object.name]))?;
+            taken = Some((first, last, cycles));
+            Ok(last)
+        })?;
+        // The procedure is no statement that would do so at its end.
+        self.harden_marks()?;
         let (first, last, cycles) = taken.ok_or_else(missing)?;
         Ok(SequenceRange {
             sequence: sequence.clone(),

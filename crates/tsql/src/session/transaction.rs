@@ -99,6 +99,13 @@ impl Transaction {
         !lasting.any(Part::has_changed_definitions)
     }
 
+    /// Will the commit of what is done so far, of a statement on its own, wait until it is on the disk of this database?
+    fn will_harden(&self, database: DatabaseId) -> bool {
+        let part = self.part(database).filter(|p| p.txn.has_written());
+        let may_be_delayed = self.may_be_delayed();
+        part.is_some_and(|p| p.durability(may_be_delayed, false) == Durability::Full)
+    }
+
     /// Writes in databases that outlive the server.
     fn written(&self) -> Vec<Txn> {
         let lasting = self.parts.iter().filter(|p| !p.is_temporary());
@@ -201,6 +208,13 @@ impl SessionState {
     /// Commits whatever transaction there is.
     pub(crate) fn commit_parts(&self, delayed: Option<bool>) -> Result<()> {
         self.commit_parts_as(delayed, Lateness::Never)
+    }
+
+    /// Will the running statement, if it is on its own, wait for the disk of this database when it commits?
+    pub(super) fn will_harden(&self, database: DatabaseId) -> bool {
+        let transaction = self.transaction.borrow();
+        let own = transaction.as_ref().filter(|t| t.autocommit);
+        own.is_some_and(|t| t.will_harden(database))
     }
 
     pub(crate) fn commit_parts_as(&self, delayed: Option<bool>, lateness: Lateness) -> Result<()> {

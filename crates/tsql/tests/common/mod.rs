@@ -128,6 +128,12 @@ impl Server {
         self.crash_onto(|_| {})
     }
 
+    /// As `crash`, after closing a connection.
+    pub fn crash_after(self, client: Client) -> Server {
+        client.session.close();
+        self.crash()
+    }
+
     /// The same, with a change of the disk before the start. Earlier faults are over.
     pub fn crash_onto(self, change: impl FnOnce(&SimDisk)) -> Server {
         self.disk.crash();

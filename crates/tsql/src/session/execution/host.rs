@@ -310,7 +310,7 @@ impl Host for Execution<'_> {
         }
         let open = self.state.instance.open_database(database)?;
         let next = |last: Option<i128>| next_of(sequence, last, &object.name);
-        let value = open.catalog.next_in_sequence(object.id, sequence, next)?;
+        let value = self.advance_sequence(&open, object.id, sequence, next)?;
         let value = crate::session::types::integer_value(value, sequence.data_type)?;
         if let Some(known) = self.row_values.borrow_mut().as_mut() {
             known.push((key, value.clone()));
