@@ -2,6 +2,7 @@
 //!
 //! Theory: the primary of a group connects to every replica that its definition names. A server that knows the group takes that
 //! connection as the group's; one that does not keeps the definition as an invitation, for ALTER AVAILABILITY GROUP .. JOIN, and closes.
+//! Other replicas connect too, and bring none: their connections end when this server is in the group, and are made anew as the group's.
 //! A peer that shows a certificate that a login with CONNECT on the endpoint stands for may greet; which replica it is it says itself.
 
 use super::diagnosis::Diagnosis;
@@ -48,6 +49,8 @@ pub(super) struct Common {
     pub diagnosis: Diagnosis,
     invitations: Mutex<Vec<Invitation>>,
     invited: Condvar,
+    /// Connections of groups that this server is not in, as far as they stand.
+    strangers: Mutex<Vec<([u8; 16], Weak<Link>)>>,
 }
 
 #[derive(Default)]
@@ -79,6 +82,7 @@ impl Common {
             diagnosis: Diagnosis::default(),
             invitations: Mutex::default(),
             invited: Condvar::new(),
+            strangers: Mutex::default(),
         })
     }
 
@@ -132,6 +136,34 @@ impl Common {
 
     pub(super) fn group(&self, id: [u8; 16]) -> Option<Arc<Group>> {
         self.groups.read().iter().find(|g| g.id() == id).cloned()
+    }
+
+    /// This server is in the group from now on. Connections of before know nothing of it, and whoever made them believes that they do.
+    pub(super) fn take_in(&self, group: Arc<Group>) {
+        let id = group.id();
+        self.groups.write().push(group);
+        let of_it: Vec<Weak<Link>> = {
+            let mut strangers = self.strangers.lock();
+            let of_it = strangers.extract_if(.., |(of, _)| *of == id);
+            of_it.map(|(_, link)| link).collect()
+        };
+        of_it
+            .iter()
+            .filter_map(Weak::upgrade)
+            .for_each(|l| l.close());
+    }
+
+    /// A connection of a group that this server was not in when it let it in.
+    fn note_stranger(&self, group: [u8; 16], link: &Arc<Link>) {
+        {
+            let mut strangers = self.strangers.lock();
+            strangers.retain(|(_, known)| known.strong_count() > 0);
+            strangers.push((group, Arc::downgrade(link)));
+        }
+        // It may be in it by now, and have looked at the strangers before this one was among them.
+        if self.group(group).is_some() {
+            link.close();
+        }
     }
 
     /// The endpoint is to be as defined; `None`: there is none.
@@ -296,15 +328,25 @@ impl Door for Reception {
         }
         let config = common.config(hello.group, hello.to, HANDSHAKE_TIMEOUT);
         let config = config.ok_or("the server has no endpoint")?;
-        Ok((config, Arc::new(Stranger(self.0.clone()))))
+        let common = self.0.clone();
+        let group = hello.group.to_be_bytes();
+        Ok((config, Arc::new(Stranger { common, group })))
     }
 }
 
-/// A connection of a group that this server has not joined: it brings an invitation.
-struct Stranger(Weak<Common>);
+/// A connection of a group that this server has not joined: the primary's brings an invitation.
+struct Stranger {
+    common: Weak<Common>,
+    group: [u8; 16],
+}
 
 impl Handler for Stranger {
-    fn connected(&self, _: &Arc<Link>) {}
+    fn connected(&self, link: &Arc<Link>) {
+        match self.common.upgrade() {
+            Some(common) => common.note_stranger(self.group, link),
+            None => link.close(),
+        }
+    }
 
     fn received(&self, link: &Arc<Link>, message: Message) -> std::result::Result<(), LinkError> {
         let Message::Define { definition } = message else {
@@ -312,7 +354,7 @@ impl Handler for Stranger {
         };
         let definition = Definition::decode(&definition)
             .ok_or_else(|| LinkError::Protocol("a definition that is none".into()))?;
-        if let Some(common) = self.0.upgrade() {
+        if let Some(common) = self.common.upgrade() {
             common.invite(definition);
         }
         link.send(Message::Bye {

@@ -112,7 +112,7 @@ impl Availability {
         }
         for def in instance.hadr.groups.all() {
             match Group::open(&common, (*def).clone()) {
-                Ok(group) => common.groups.write().push(group),
+                Ok(group) => common.take_in(group),
                 Err(error) => common.log(&format!(
                     "The availability group '{}' could not be started: {error}",
                     def.name
@@ -256,7 +256,7 @@ impl Service {
         });
         match led {
             Ok(()) => {
-                self.common.groups.write().push(group);
+                self.common.take_in(group);
                 self.common.ports.look();
                 Ok(())
             }
@@ -379,7 +379,7 @@ impl HadrService for Service {
         def.creates_databases = false;
         def.databases.iter_mut().for_each(|d| d.is_joined = false);
         let group = Group::create(&self.common, def.clone(), invitation.reign, None)?;
-        self.common.groups.write().push(group);
+        self.common.take_in(group);
         Ok(def)
     }
 
