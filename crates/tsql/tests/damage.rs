@@ -558,6 +558,28 @@ fn an_index_built_under_an_old_snapshot_has_every_row() {
     assert_eq!(check(&server), "");
 }
 
+/// Errors that 3013 follows are in the product's words too.
+#[test]
+fn a_backup_of_a_damaged_log_names_the_database() {
+    let server = Server::new();
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; BACKUP DATABASE d TO DISK = '/b/full'");
+    let mark = b"a mark in the log";
+    c.run("CREATE TABLE d.dbo.t (v varchar(50)); INSERT d.dbo.t VALUES ('a mark in the log')");
+    let log = server.disk.content_of(Path::new(LOG)).expect("is there");
+    let place = log.windows(mark.len()).rposition(|w| w == mark);
+    let place = place.expect("was logged") as u64;
+    server.disk.flip(Path::new(LOG), place, 1);
+    let out = c.run("BACKUP LOG d TO DISK = '/b/log'");
+    let words = "Msg 9004, Level 21, State 4, Line 1\nAn error occurred while processing the log for database 'd'.";
+    assert!(out.starts_with(words) && out.contains("Msg 3013"), "{out}");
+    let log = server.instance.log.read(0).expect("log");
+    assert!(
+        log.iter().any(|l| l.text.contains("is damaged at")),
+        "{log:?}"
+    );
+}
+
 /// The log fails under another session's commit: nobody is shown that commit, nor what could not be taken back; the database can
 /// be left, looked at from outside, and comes back with what was acknowledged.
 #[test]

@@ -425,13 +425,16 @@ pub(crate) fn alter(ex: &Execution<'_>, statement: &ast::AlterDatabase) -> Resul
         .name
         .as_ref()
         .map_or(String::new(), |n| n.text.clone());
-    let failed = |e: SqlError| match e.number {
-        5069 => e,
-        _ => e.followed(messages::error(5069, &[])),
-    };
     let entry = entry.ok_or_else(|| {
         messages::error_state(5011, 5, &[&name]).followed(messages::error(5069, &[]))
     })?;
+    let failed = |mut e: SqlError| {
+        ex.name_database(&mut e, &entry.name());
+        match e.number {
+            5069 => e,
+            _ => e.followed(messages::error(5069, &[])),
+        }
+    };
     if entry.is_standby() {
         return Err(failed(messages::error(5004, &[])));
     }

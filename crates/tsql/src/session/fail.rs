@@ -101,9 +101,9 @@ impl Execution<'_> {
 
     /// What an error in a function does is decided where the statement stands that calls it.
     fn fail_in_function(&self, mut error: SqlError) -> Stop {
-        self.dress(&mut error);
         let mut part = Some(&mut error);
         while let Some(error) = part {
+            self.dress(error);
             self.locate(error);
             part = error.next.as_deref_mut();
         }
@@ -112,6 +112,7 @@ impl Execution<'_> {
 
     /// An error with its consequence: both are told, the second decides. CATCH sees the second.
     fn fail_twice(&self, mut first: SqlError, second: SqlError) -> Stop {
+        self.dress(&mut first);
         self.locate(&mut first);
         if !self.can_catch(false) && self.send(&first).is_err() {
             return Stop::ClientGone;
@@ -141,17 +142,39 @@ impl Execution<'_> {
                 None => return,
             },
             701 => messages::error_state(701, 123, &[&"default"]),
+            945 | 9001 | 9004 => return self.name_database(error, &database),
             824 if error.damaged.is_some() => match error.damaged.take() {
                 Some(page) => self.damaged_page(&page),
                 None => return,
             },
-            9001 => messages::error_state(9001, 4, &[&database]),
-            9004 => messages::error_state(9004, 4, &[&database]),
             _ => return,
         };
         error.message = dressed.message;
         error.class = dressed.class;
         error.state = dressed.state;
+    }
+
+    /// Names the database in an error about all of it, unless one is named there. What storage said goes to the error log, which has
+    /// it already where a log failed (9001).
+    pub(crate) fn name_database(&self, error: &mut SqlError, database: &str) {
+        let state = match error.number {
+            945 => 2,
+            9001 | 9004 => 4,
+            _ => return,
+        };
+        if error.state == state {
+            return;
+        }
+        if error.number != 9001 {
+            let source = format!("spid{}", self.spid());
+            let said = format!("Database {database}: {}", error.message);
+            let log = &self.state.instance.log;
+            log.write_bounded(&source, error.number, &[&said]);
+        }
+        let named = messages::error_state(error.number, state, &[&database]);
+        error.message = named.message;
+        error.class = named.class;
+        error.state = named.state;
     }
 
     /// 9002 or 1105 with the names of the database and its filegroup; a temporary table fills those of `tempdb`.

@@ -685,6 +685,7 @@ impl Execution<'_> {
         let entry = self.state.instance.database_named(database);
         // Nobody waits, and nobody waits for him, who may not.
         let entry = entry.filter(|e| may(e)).ok_or_else(refused)?;
+        entry.check_changeable(self.state.entry.spid)?;
         let seen = self.new_owner(&entry, owner)?;
         self.atomic(|| {
             // Nobody drops the login meanwhile.

@@ -31,6 +31,7 @@ use crate::session::Execution;
 use daruma_backup::{BackupError, Cancelled, ChainError, KeyProblem, Progress};
 use daruma_catalog::DatabaseDef;
 use daruma_storage::StorageError;
+use daruma_syntax::ast::NameOrVariable;
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 
@@ -280,7 +281,8 @@ impl Execution<'_> {
             daruma_syntax::ast::BackupKind::Log => "BACKUP LOG",
         };
         let may = self.may_back_up(backup);
-        self.finish_backup_statement(what, may.and_then(|()| take::backup(self, backup)))
+        let result = may.and_then(|()| take::backup(self, backup));
+        self.finish_backup_statement(what, Some(&backup.database), result)
     }
 
     pub(crate) fn run_restore(
@@ -301,14 +303,22 @@ impl Execution<'_> {
             RestoreKind::Database | RestoreKind::Log => restore::restore(self, restore),
             _ => describe::describe(self, restore),
         });
-        self.finish_backup_statement(what, result)
+        self.finish_backup_statement(what, restore.database.as_ref(), result)
     }
 
     /// Every error of these statements is followed by 3013.
-    fn finish_backup_statement(&self, what: &str, result: Result<()>) -> super::fail::Step<()> {
+    fn finish_backup_statement(
+        &self,
+        what: &str,
+        database: Option<&NameOrVariable>,
+        result: Result<()>,
+    ) -> super::fail::Step<()> {
         match result {
             Ok(()) => self.succeed(COMMAND),
-            Err(error) => {
+            Err(mut error) => {
+                if let Some(Ok(name)) = database.map(|name| backup_database(self, name)) {
+                    self.name_database(&mut error, &name);
+                }
                 let error = error.followed(messages::error(3013, &[&what]));
                 Err(self.failed(COMMAND, error))
             }
