@@ -5,6 +5,7 @@ use super::temporal::{DATE_DAYS_MAX, TICKS_PER_DAY, is_datetime_day, is_datetime
 use super::{Place, TypeInfo, plp, type_token as t, variant};
 use crate::wire::{Reader, codepage::CodePage, text};
 use crate::{Result, TdsError};
+use daruma_value::temporal::switch_offset;
 use daruma_value::{DateTime, DateTime2, DateTimeOffset, Decimal, SmallDateTime, Time, Value};
 
 const SHORT_NULL: u16 = u16::MAX;
@@ -251,8 +252,8 @@ fn datetimeoffset(bytes: &[u8], scale: u8) -> Result<DateTimeOffset> {
     if !(-OFFSET_MINUTES_MAX..=OFFSET_MINUTES_MAX).contains(&offset_minutes) {
         return out_of_range("datetimeoffset");
     }
-    Ok(DateTimeOffset {
-        utc: datetime2(instant, scale)?,
-        offset_minutes,
-    })
+    match switch_offset(datetime2(instant, scale)?, offset_minutes) {
+        Some(value) => Ok(value),
+        None => out_of_range("datetimeoffset"),
+    }
 }

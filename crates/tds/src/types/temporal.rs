@@ -39,7 +39,10 @@ impl Moment {
                 (at.days.saturating_add(DAYS_1900), ticks, 0)
             }
             Value::DateTime2(at) => (at.days, at.ticks, 0),
-            Value::DateTimeOffset(at) => (at.utc.days, at.utc.ticks, at.offset_minutes),
+            Value::DateTimeOffset(at) => {
+                let shown = at.within_calendar();
+                (shown.utc.days, shown.utc.ticks, shown.offset_minutes)
+            }
             other => return Err(wrong(other, expected)),
         };
         let utc = Moment {
@@ -170,8 +173,8 @@ pub(super) fn text(value: &Value) -> Result<CompactString> {
         Value::DateTime(_) => format_compact!("{date} {}", clock(moment, 3)),
         Value::DateTime2(at) => format_compact!("{date} {}", clock(moment, at.scale)),
         Value::DateTimeOffset(at) => {
-            let sign = if at.offset_minutes < 0 { '-' } else { '+' };
-            let minutes = at.offset_minutes.unsigned_abs();
+            let sign = if moment.offset_minutes < 0 { '-' } else { '+' };
+            let minutes = moment.offset_minutes.unsigned_abs();
             let zone = format_compact!("{sign}{:02}:{:02}", minutes / 60, minutes % 60);
             format_compact!("{date} {} {zone}", clock(moment, at.utc.scale))
         }

@@ -456,6 +456,49 @@ fn dates_as_text_for_old_clients() {
     );
 }
 
+/// A client gets a value that it can read for whatever is stored, and no such value comes in.
+#[test]
+fn instants_outside_the_calendar() {
+    let data_type = DataType::DateTimeOffset { scale: 2 };
+    let at = |days, hours: u64, offset_minutes| DateTimeOffset {
+        utc: DateTime2 {
+            days,
+            ticks: hours * 36_000_000_000,
+            scale: 2,
+        },
+        offset_minutes,
+    };
+    for (value, expected) in [
+        (at(-1, 15, 540), "0001-01-01 00:00:00.00 +00:00"),
+        (at(3_652_059, 8, -480), "9999-12-31 23:59:59.00 +00:00"),
+        (at(0, 1, -480), "0001-01-01 01:00:00.00 +00:00"),
+        (at(3_652_058, 23, 480), "9999-12-31 23:00:00.00 +00:00"),
+    ] {
+        let sent = |version| {
+            let info = TypeInfo::for_column(data_type, true, COLLATION, version);
+            let value = Value::DateTimeOffset(value);
+            let bytes = encoded(&info, Place::Column, &value).unwrap();
+            decode_value(&info, Place::Column, &mut Reader::new(&bytes)).unwrap()
+        };
+        assert_eq!(sent(TdsVersion::V7_2), Value::str(expected));
+        let Value::DateTimeOffset(read) = sent(TdsVersion::V7_4) else {
+            panic!("{expected} came as another type");
+        };
+        assert_eq!(read.offset_minutes, 0, "{expected}");
+    }
+    let info = TypeInfo::for_column(data_type, true, COLLATION, TdsVersion::V7_4);
+    let mut bytes = encoded(
+        &info,
+        Place::Column,
+        &Value::DateTimeOffset(at(3_652_058, 23, 0)),
+    )
+    .unwrap();
+    let offset = bytes.last_chunk_mut::<2>().unwrap();
+    *offset = 480_i16.to_le_bytes();
+    let read = decode_value(&info, Place::Column, &mut Reader::new(&bytes));
+    assert!(matches!(read, Err(TdsError::OutOfRange { .. })), "{read:?}");
+}
+
 #[test]
 fn collation_chooses_the_code_page() {
     let page = |bytes| WireCollation(bytes).code_page();

@@ -8,7 +8,8 @@ use crate::host::cancelled;
 use crate::instance::Promise;
 use daruma_value::convert::{ConvertContext, convert};
 use daruma_value::functions::{EvalContext, EvalHost, FunctionDef};
-use daruma_value::{CollationId, DataType, DateTime2, DateTimeOffset, Value};
+use daruma_value::temporal::switch_offset;
+use daruma_value::{CollationId, DataType, DateTime2, Value, ValueError};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -177,11 +178,7 @@ fn at_time_zone(args: &[Value], from: DataType, scale: u8, cx: &Ctx<'_>) -> Resu
     };
     let zone = time_zone(zone).ok_or_else(unknown)?;
     if let Value::DateTimeOffset(given) = value {
-        let offset = zone.offset_at_utc(ticks(&given.utc));
-        return Ok(Value::DateTimeOffset(DateTimeOffset {
-            utc: given.utc,
-            offset_minutes: offset,
-        }));
+        return at_offset(given.utc, zone.offset_at_utc(ticks(&given.utc)));
     }
     let local = convert(
         value,
@@ -201,10 +198,14 @@ fn at_time_zone(args: &[Value], from: DataType, scale: u8, cx: &Ctx<'_>) -> Resu
         ticks: utc.rem_euclid(TICKS_PER_DAY) as u64,
         scale,
     };
-    Ok(Value::DateTimeOffset(DateTimeOffset {
-        utc,
-        offset_minutes,
-    }))
+    at_offset(utc, offset_minutes)
+}
+
+/// Error 9813 where the value would leave the calendar.
+fn at_offset(utc: DateTime2, offset_minutes: i16) -> Result<Value> {
+    let value = switch_offset(utc, offset_minutes);
+    let value = value.ok_or_else(|| ValueError::new(9813, 0, &[&"at time zone"]))?;
+    Ok(Value::DateTimeOffset(value))
 }
 
 /// 100 ns since 0001-01-01.

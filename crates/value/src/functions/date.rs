@@ -155,11 +155,15 @@ fn now_local(c: &Call<'_>) -> Result<Value, ValueError> {
 }
 
 fn dateadd(c: &Call<'_>) -> Result<Value, ValueError> {
-    let number = match c.as_type(1, DataType::BigInt)? {
-        Value::BigInt(number) => number,
+    let number = match c.as_type(1, DataType::Int)? {
+        Value::Int(number) => number,
         _ => return Ok(Value::Null),
     };
-    temporal::dateadd(c.part()?, number, &c.temporal(2, DataType::DateTime)?)
+    temporal::dateadd(
+        c.part()?,
+        i64::from(number),
+        &c.temporal(2, DataType::DateTime)?,
+    )
 }
 
 fn datediff(c: &Call<'_>) -> Result<Value, ValueError> {
@@ -236,7 +240,9 @@ fn offset_argument(c: &Call<'_>, position: usize) -> Result<i16, ValueError> {
 fn switchoffset(c: &Call<'_>) -> Result<Value, ValueError> {
     let offset = offset_argument(c, 1)?;
     match c.as_type(0, c.result)? {
-        Value::DateTimeOffset(value) => Ok(Value::DateTimeOffset(switch_offset(value, offset))),
+        Value::DateTimeOffset(value) => switch_offset(value.utc, offset)
+            .map(Value::DateTimeOffset)
+            .ok_or_else(|| ValueError::new(9813, 0, &[&"switchoffset"])),
         other => Ok(other),
     }
 }
@@ -317,7 +323,7 @@ fn from_numbers(parts: &[i64], result: DataType) -> Option<Value> {
 
 fn isdate(c: &Call<'_>) -> Result<Value, ValueError> {
     let is_date = match c.value(0) {
-        Value::Str(_) => c.as_type(0, DataType::DateTime).is_ok(),
+        Value::Str(text) => !text.trim().is_empty() && c.as_type(0, DataType::DateTime).is_ok(),
         Value::DateTime(_) | Value::SmallDateTime(_) => true,
         _ => false,
     };

@@ -150,8 +150,13 @@ fn is_numeric_text(text: &str) -> bool {
     }
     let float_like = text
         .bytes()
-        .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+' | b'e' | b'E'));
-    parse_money(text).is_ok() || float_like && text.parse::<f64>().is_ok_and(f64::is_finite)
+        .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+' | b'e' | b'E' | b'd' | b'D'));
+    // An exponent may be written with a D, as for a float of double precision.
+    let is_float = || {
+        let text = text.replace(['d', 'D'], "e");
+        text.parse::<f64>().is_ok_and(f64::is_finite)
+    };
+    parse_money(text).is_ok() || float_like && is_float()
 }
 
 /// Equal values under the collation have equal checksums.

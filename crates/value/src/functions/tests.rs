@@ -77,6 +77,10 @@ fn i(number: i32) -> Value {
     Value::Int(number)
 }
 
+fn l(number: i64) -> Value {
+    Value::BigInt(number)
+}
+
 fn d(text: &str) -> Value {
     Value::Decimal(Decimal::parse_literal(text).expect(text))
 }
@@ -231,6 +235,31 @@ fn dates() {
             "2024-02-29 13:14:15.0000000 +01:30",
         ),
         ("SWITCHOFFSET", vec![day(), s("15:00")], "Msg 9812"),
+        (
+            "SWITCHOFFSET",
+            vec![s("9999-12-31 23:00 +00:00"), s("+08:00")],
+            "Msg 9813",
+        ),
+        (
+            "SWITCHOFFSET",
+            vec![s("9999-12-31 23:00 +00:00"), s("+00:59")],
+            "9999-12-31 23:59:00.0000000 +00:59",
+        ),
+        (
+            "SWITCHOFFSET",
+            vec![s("0001-01-01 01:00 +00:00"), s("-08:00")],
+            "Msg 9813",
+        ),
+        (
+            "SWITCHOFFSET",
+            vec![s("0001-01-01 08:00 +00:00"), s("-08:00")],
+            "0001-01-01 00:00:00.0000000 -08:00",
+        ),
+        (
+            "TODATETIMEOFFSET",
+            vec![s("9999-12-31 23:00"), s("-08:00")],
+            "Msg 9813",
+        ),
         ("DATEFROMPARTS", vec![i(2024), i(2), i(29)], "2024-02-29"),
         ("DATEFROMPARTS", vec![i(2023), i(2), i(29)], "Msg 289"),
         (
@@ -246,6 +275,23 @@ fn dates() {
         ("ISDATE", vec![s("2024-02-30")], "0"),
         ("ISDATE", vec![s("20240229")], "1"),
         ("ISDATE", vec![Value::Null], "0"),
+        ("ISDATE", vec![s("")], "0"),
+        ("ISDATE", vec![s("  ")], "0"),
+        (
+            "DATEADD",
+            vec![p("day"), l(2_147_483_648), day()],
+            "Msg 8115",
+        ),
+        (
+            "DATEADD",
+            vec![p("ms"), l(-2_147_483_649), day()],
+            "Msg 8115",
+        ),
+        (
+            "DATEADD",
+            vec![p("day"), d("3000000000"), day()],
+            "Msg 8115",
+        ),
     ] {
         assert_eq!(show(name, &args), expected, "{name} {args:?}");
     }
@@ -263,6 +309,10 @@ fn choice_and_hashes() {
         ("LEAST", vec![s("b"), s("A")], "A"),
         ("ISNUMERIC", vec![s("-1.5e3")], "1"),
         ("ISNUMERIC", vec![s("$1,000")], "1"),
+        ("ISNUMERIC", vec![s("1d5")], "1"),
+        ("ISNUMERIC", vec![s("-1.5D-3")], "1"),
+        ("ISNUMERIC", vec![s("1d5d3")], "0"),
+        ("ISNUMERIC", vec![s("d")], "0"),
         ("ISNUMERIC", vec![s("abc")], "0"),
         ("ISNUMERIC", vec![s("")], "0"),
         ("ISNUMERIC", vec![s("  ")], "0"),

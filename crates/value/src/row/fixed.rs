@@ -114,7 +114,8 @@ fn pack(value: &DateTime2) -> u64 {
 
 fn unpack(word: u64, scale: u8) -> DateTime2 {
     DateTime2 {
-        days: (word >> TICK_BITS) as i32,
+        // Three bytes of which the first bit is a sign.
+        days: (word.cast_signed() >> TICK_BITS) as i32,
         ticks: word & ((1 << TICK_BITS) - 1),
         scale,
     }

@@ -85,6 +85,24 @@ fn decoded(layout: &RowLayout, bytes: &[u8]) -> Vec<Value> {
     out
 }
 
+/// Such instants were made once, and their rows stay readable.
+#[test]
+fn instants_just_outside_the_calendar_round_trip() {
+    let layout = layout(&[DataType::DateTimeOffset { scale: 7 }]);
+    for days in [-1, crate::temporal::DAY_MAX + 1] {
+        let utc = crate::DateTime2 {
+            days,
+            ticks: 5,
+            scale: 7,
+        };
+        let values = vec![Value::DateTimeOffset(crate::DateTimeOffset {
+            utc,
+            offset_minutes: 0,
+        })];
+        assert_eq!(decoded(&layout, &encoded(&layout, &values)), values);
+    }
+}
+
 proptest! {
     #[test]
     fn round_trip((types, values, _) in row()) {

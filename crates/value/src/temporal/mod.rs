@@ -213,15 +213,19 @@ impl Moment {
     }
 
     fn local(value: DateTimeOffset) -> Moment {
-        let utc = Moment::new(value.utc.days, value.utc.ticks).total_ticks();
-        let shift = i128::from(value.offset_minutes) * 60 * i128::from(TICKS_PER_SECOND);
-        // Offsets of extreme instants may leave the calendar; they show as their UTC time.
-        let local = Moment::from_total_ticks(utc + shift)
-            .unwrap_or(Moment::new(value.utc.days, value.utc.ticks));
+        let shown = value.within_calendar();
+        let utc = Moment::new(shown.utc.days, shown.utc.ticks);
+        let local = utc.moved(shown.offset_minutes).unwrap_or(utc);
         Moment {
-            offset_minutes: Some(value.offset_minutes),
+            offset_minutes: Some(shown.offset_minutes),
             ..local
         }
+    }
+
+    /// So many minutes later; `None` outside of the calendar.
+    fn moved(self, minutes: i16) -> Option<Moment> {
+        let shift = i128::from(minutes) * 60 * i128::from(TICKS_PER_SECOND);
+        Moment::from_total_ticks(self.total_ticks() + shift)
     }
 
     /// The same instant in UTC; a moment without offset is taken as UTC.
@@ -245,11 +249,8 @@ impl Moment {
             }
             DataType::DateTime2 { scale } => Value::DateTime2(self.to_datetime2(scale)?),
             DataType::DateTimeOffset { scale } => {
-                let offset_minutes = self.offset_minutes.unwrap_or(0);
-                Value::DateTimeOffset(DateTimeOffset {
-                    utc: self.to_utc()?.to_datetime2(scale)?,
-                    offset_minutes,
-                })
+                let utc = self.to_utc()?.to_datetime2(scale)?;
+                Value::DateTimeOffset(switch_offset(utc, self.offset_minutes.unwrap_or(0))?)
             }
             _ => return None,
         })
@@ -315,11 +316,35 @@ pub const fn is_valid_offset(minutes: i16) -> bool {
     minutes >= -OFFSET_MINUTES_MAX && minutes <= OFFSET_MINUTES_MAX
 }
 
-/// SWITCHOFFSET: the same instant written with another offset.
-pub fn switch_offset(value: DateTimeOffset, offset_minutes: i16) -> DateTimeOffset {
-    DateTimeOffset {
+/// SWITCHOFFSET: an instant written with this offset; `None` where it leaves the calendar, in UTC or in its own time.
+pub fn switch_offset(utc: DateTime2, offset_minutes: i16) -> Option<DateTimeOffset> {
+    let instant = Moment::new(utc.days, utc.ticks);
+    let is_within = instant.moved(0).is_some() && instant.moved(offset_minutes).is_some();
+    is_within.then_some(DateTimeOffset {
+        utc,
         offset_minutes,
-        ..value
+    })
+}
+
+impl DateTimeOffset {
+    /// How a value is shown that lies outside of the calendar, as one that an older release stored may: an instant as
+    /// the calendar's end, to the second; a local time in UTC.
+    pub fn within_calendar(self) -> DateTimeOffset {
+        let end = |days, ticks| DateTimeOffset {
+            utc: DateTime2 {
+                days,
+                ticks,
+                ..self.utc
+            },
+            offset_minutes: 0,
+        };
+        match self.utc.days {
+            days if days < 0 => end(0, 0),
+            days if days > DAY_MAX => end(DAY_MAX, TICKS_PER_DAY - TICKS_PER_SECOND),
+            days => {
+                switch_offset(self.utc, self.offset_minutes).unwrap_or(end(days, self.utc.ticks))
+            }
+        }
     }
 }
 
@@ -432,6 +457,34 @@ mod tests {
             Moment::new(DAYS_TO_1900 - 1, 0).to_value(DataType::SmallDateTime),
             None
         );
+    }
+
+    /// Such values were made once, and may be stored.
+    #[test]
+    fn values_outside_the_calendar_show_within_it() {
+        let shown = |days, ticks, offset_minutes| {
+            let utc = DateTime2 {
+                days,
+                ticks,
+                scale: 7,
+            };
+            Moment::from_value(&Value::DateTimeOffset(DateTimeOffset {
+                utc,
+                offset_minutes,
+            }))
+        };
+        let at = |days, ticks| {
+            Some(Moment {
+                offset_minutes: Some(0),
+                ..Moment::new(days, ticks)
+            })
+        };
+        let hour = TICKS_PER_SECOND * 3600;
+        let last = TICKS_PER_DAY - TICKS_PER_SECOND;
+        assert_eq!(shown(-1, 15 * hour, 540), at(0, 0));
+        assert_eq!(shown(DAY_MAX + 1, 8 * hour, -480), at(DAY_MAX, last));
+        assert_eq!(shown(0, hour, -480), at(0, hour));
+        assert_eq!(shown(DAY_MAX, 23 * hour, 480), at(DAY_MAX, 23 * hour));
     }
 
     proptest! {
