@@ -2343,6 +2343,11 @@ const MESSAGES: &[Message] = &[
         15,
         "In a MERGE statement, a '%S_MSG' clause with a search condition cannot appear after a '%S_MSG' clause with no search condition.",
     ),
+    m(
+        5373,
+        16,
+        "All the input parameters should be of the same type. Supported types are tinyint, smallint, int, bigint, decimal and numeric.",
+    ),
     m(5701, 10, "Changed database context to '%.*ls'."),
     m(5703, 10, "Changed language setting to %.*ls."),
     m(

@@ -3,10 +3,12 @@
 use crate::binder::tree::{Kind, Scalar, Type};
 use crate::error::{Result, SqlError};
 use crate::host::{Host, LazyRows, VirtualTable, check_cancel};
+use crate::messages;
 use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
+use daruma_value::decimal::{PRECISION_MAX, power_of_ten};
 use daruma_value::types::common_type;
-use daruma_value::{CollationId, DataType, Value, ValueError};
+use daruma_value::{CollationId, DataType, Decimal, Value, ValueError};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -31,11 +33,8 @@ pub(crate) fn builtin_table(name: &str, args: &[Scalar]) -> Result<Option<Arc<dy
             Arc::new(StringSplit { columns })
         }
         "GENERATE_SERIES" => {
-            let data_type = first.map_or(DataType::Int, |t| t.data_type);
-            let data_type = common_type(data_type, DataType::Int).unwrap_or(DataType::Int);
-            Arc::new(Series {
-                columns: vec![column("value", data_type, CollationId::DEFAULT)],
-            })
+            let columns = vec![column("value", series_type(args)?, CollationId::DEFAULT)];
+            Arc::new(Series { columns })
         }
         _ => return Ok(None),
     };
@@ -54,6 +53,29 @@ fn has_ordinal(argument: &Scalar) -> Result<bool> {
             "The enable_ordinal argument for STRING_SPLIT only supports constant values (not variables or columns).",
         )),
     }
+}
+
+/// The one type of the numbers of a series; a NULL goes with each. Error 5373 for others, and for several.
+fn series_type(args: &[Scalar]) -> Result<DataType> {
+    let same = |a, b| match (a, b) {
+        (DataType::Decimal { .. }, DataType::Decimal { .. }) => common_type(a, b).ok(),
+        _ => (a == b).then_some(a),
+    };
+    let mut found = None;
+    for arg in args.iter().filter(|a| !a.is_null_literal()) {
+        let given = arg.ty.data_type;
+        let is_number = match given {
+            DataType::Bit => false,
+            DataType::Decimal { .. } => true,
+            other => other.is_integer(),
+        };
+        let joined = found.map_or(Some(given), |found| same(found, given));
+        found = joined.filter(|_| is_number);
+        if found.is_none() {
+            return Err(messages::error(5373, &[]));
+        }
+    }
+    Ok(found.unwrap_or(DataType::Int))
 }
 
 fn column(name: &str, data_type: DataType, collation: CollationId) -> OutputColumn {
@@ -138,14 +160,24 @@ impl VirtualTable for Series {
     }
 
     fn stream(&self, _: &dyn Host, _: DatabaseId, arguments: &[Value]) -> Result<LazyRows> {
-        let number = |n: usize| arguments.get(n).and_then(Value::as_i64);
-        let (Some(start), Some(stop)) = (number(0), number(1)) else {
+        let data_type = self.columns.first().map_or(DataType::Int, |c| c.data_type);
+        let (precision, scale) = match data_type {
+            DataType::Decimal { precision, scale } => (precision, scale),
+            _ => (PRECISION_MAX, 0),
+        };
+        // Every number is counted in units of the scale.
+        let number = |n: usize| match arguments.get(n).and_then(Value::as_decimal) {
+            None => Ok(None),
+            Some(number) => number.rescale(precision, scale).map(|n| Some(n.unscaled())),
+        };
+        let (Some(start), Some(stop)) = (number(0)?, number(1)?) else {
             return Ok(Box::new(std::iter::empty()));
         };
-        let step = match arguments.get(2) {
-            None if stop >= start => 1,
-            None => -1,
-            Some(_) => number(2).unwrap_or(0),
+        let one = power_of_ten(scale);
+        let step = match arguments.len() {
+            0..=2 if stop >= start => one,
+            0..=2 => -one,
+            _ => number(2)?.unwrap_or(0),
         };
         if step == 0 {
             return Err(SqlError::new(
@@ -155,14 +187,18 @@ impl VirtualTable for Series {
                 "Argument value 0 is invalid for argument 3 of generate_series function.",
             ));
         }
-        let data_type = self.columns.first().map_or(DataType::Int, |c| c.data_type);
-        let is_within = move |n: &i64| match step > 0 {
+        let is_within = move |n: &i128| match step > 0 {
             true => *n <= stop,
             false => *n >= stop,
         };
         let numbers = std::iter::successors(Some(start), move |n| n.checked_add(step));
-        let value = move |n| {
-            let value = Value::integer(n, data_type);
+        let value = move |n: i128| {
+            let value = match data_type {
+                DataType::Decimal { .. } => Some(Value::Decimal(Decimal::new(n, precision, scale))),
+                _ => i64::try_from(n)
+                    .ok()
+                    .and_then(|n| Value::integer(n, data_type)),
+            };
             Ok(vec![value.ok_or_else(|| {
                 ValueError::expression_overflow(data_type)
             })?])
