@@ -3436,6 +3436,11 @@ const MESSAGES: &[Message] = &[
     ),
     m(15124, 16, "The configuration option '%s' is not unique."),
     m(
+        15128,
+        16,
+        "The CHECK_POLICY and CHECK_EXPIRATION options cannot be turned OFF when MUST_CHANGE is ON.",
+    ),
+    m(
         15129,
         16,
         "'%d' is not a valid value for configuration option '%s'.",
@@ -3622,6 +3627,8 @@ const MESSAGES: &[Message] = &[
         "User or role '%.*ls' does not exist in this database.",
     ),
     m(15413, 16, "Cannot make a role a member of itself."),
+    m(15419, 16, "Supplied parameter sid should be binary(16)."),
+    m(15433, 16, "Supplied parameter sid is in use."),
     m(
         15434,
         16,
@@ -3950,6 +3957,11 @@ const MESSAGES: &[Message] = &[
         33111,
         16,
         "Cannot find server %S_MSG with thumbprint '%.*ls'.",
+    ),
+    m(
+        33233,
+        16,
+        "You can only create a user with a password in a contained database.",
     ),
     m(
         35221,

@@ -5,6 +5,43 @@ use crate::ast::*;
 use crate::keyword::Keyword as K;
 use crate::lexer::{Symbol, TokenKind};
 
+/// Options of CREATE LOGIN beside the password.
+const NEW_LOGIN_OPTIONS: &[&str] = &[
+    "SID",
+    "DEFAULT_DATABASE",
+    "DEFAULT_LANGUAGE",
+    "CHECK_EXPIRATION",
+    "CHECK_POLICY",
+    "CREDENTIAL",
+];
+/// Options of CREATE LOGIN .. FROM.
+const FOREIGN_LOGIN_OPTIONS: &[&str] = &["DEFAULT_DATABASE", "DEFAULT_LANGUAGE", "SID"];
+/// Options of ALTER LOGIN beside the password.
+const LOGIN_OPTIONS: &[&str] = &[
+    "NAME",
+    "DEFAULT_DATABASE",
+    "DEFAULT_LANGUAGE",
+    "CHECK_EXPIRATION",
+    "CHECK_POLICY",
+    "CREDENTIAL",
+];
+const NEW_USER_OPTIONS: &[&str] = &[
+    "DEFAULT_SCHEMA",
+    "DEFAULT_LANGUAGE",
+    "SID",
+    "PASSWORD",
+    "ALLOW_ENCRYPTED_VALUE_MODIFICATIONS",
+];
+const USER_OPTIONS: &[&str] = &[
+    "NAME",
+    "DEFAULT_SCHEMA",
+    "LOGIN",
+    "PASSWORD",
+    "OLD_PASSWORD",
+    "DEFAULT_LANGUAGE",
+    "ALLOW_ENCRYPTED_VALUE_MODIFICATIONS",
+];
+
 impl Parser<'_> {
     pub(super) fn grant(&mut self) -> Parse<StatementKind> {
         let verb = match self.eat_any(&[K::GRANT, K::DENY, K::REVOKE]) {
@@ -102,14 +139,14 @@ impl Parser<'_> {
         let source = if self.eat(K::FROM) {
             let source = self.login_source()?;
             if self.eat(K::WITH) {
-                options = self.loose_options()?;
+                options = self.principal_options(FOREIGN_LOGIN_OPTIONS)?;
             }
             source
         } else {
             self.expect_words(&[K::WITH, K::PASSWORD])?;
             let password = self.login_password()?;
             if self.eat_comma() {
-                options = self.loose_options()?;
+                options = self.principal_options(NEW_LOGIN_OPTIONS)?;
             }
             LoginSource::Password(password)
         };
@@ -118,6 +155,41 @@ impl Parser<'_> {
             source,
             options,
         }))
+    }
+
+    /// `a = 1, b = ON` of a login or user.
+    fn principal_options(&mut self, known: &[&str]) -> Parse<Vec<OptionItem>> {
+        self.list(|parser| parser.principal_option(known))
+    }
+
+    /// One option of these names. Its name says what its value is: a switch, bytes, a string or a name.
+    fn principal_option(&mut self, known: &[&str]) -> Parse<OptionItem> {
+        let given = self.text_of(self.token(0));
+        if !known.iter().any(|name| given.eq_ignore_ascii_case(name)) {
+            return Err(self.unexpected());
+        }
+        let name = self.word_upper()?;
+        self.expect_equal()?;
+        let value = match name.as_str() {
+            "CHECK_POLICY" | "CHECK_EXPIRATION" | "ALLOW_ENCRYPTED_VALUE_MODIFICATIONS" => {
+                match self.eat_any(&[K::ON, K::OFF]) {
+                    Some(K::ON) => OptionValue::On,
+                    Some(_) => OptionValue::Off,
+                    None => return Err(self.unexpected()),
+                }
+            }
+            "SID" if self.kind() != TokenKind::Binary => return Err(self.unexpected()),
+            "SID" => OptionValue::Expr(Expr::Literal(self.literal()?)),
+            "PASSWORD" | "OLD_PASSWORD" => OptionValue::Expr(self.expr()?),
+            _ if matches!(self.kind(), TokenKind::String | TokenKind::NationalString) => {
+                OptionValue::Expr(Expr::Literal(self.literal()?))
+            }
+            _ => match self.ident()? {
+                name if name.quoted => OptionValue::Name(name),
+                name => OptionValue::Word(name.text),
+            },
+        };
+        Ok(OptionItem { name, value })
     }
 
     fn login_source(&mut self) -> Parse<LoginSource> {
@@ -200,7 +272,7 @@ impl Parser<'_> {
                     value: OptionValue::None,
                 });
             } else {
-                options.push(parser.loose_option()?);
+                options.push(parser.principal_option(LOGIN_OPTIONS)?);
             }
             Ok(())
         })?;
@@ -223,7 +295,7 @@ impl Parser<'_> {
             UserSource::Implied
         };
         let options = if self.eat(K::WITH) {
-            self.loose_options()?
+            self.principal_options(NEW_USER_OPTIONS)?
         } else {
             Vec::new()
         };
@@ -253,7 +325,7 @@ impl Parser<'_> {
         self.expect(K::USER)?;
         let name = self.ident()?;
         self.expect(K::WITH)?;
-        let options = self.loose_options()?;
+        let options = self.principal_options(USER_OPTIONS)?;
         Ok(Self::principal_statement(PrincipalStatement::AlterUser {
             name,
             options,

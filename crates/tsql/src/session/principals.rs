@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// Names that no user can have.
 const RESERVED: &[&str] = &["public", "dbo", "guest", "INFORMATION_SCHEMA", "sys"];
+/// Length of the SID of a login with a password.
+const SID_BYTES: usize = 16;
 const SERVER_ROLES: &[&str] = &[
     "sysadmin",
     "serveradmin",
@@ -101,24 +103,32 @@ impl Execution<'_> {
         if password.hashed {
             return Err(messages::not_supported("PASSWORD .. HASHED"));
         }
+        refuse_credential(options)?;
         let text = self.password(&password.value)?;
         let check = option_switch(options, "CHECK_POLICY").unwrap_or(true);
         let expires = option_switch(options, "CHECK_EXPIRATION").unwrap_or(false);
         check_expiration(check, expires)?;
+        check_must_change(password.must_change, check && expires)?;
         let default_database = self.default_database(options)?;
         let default_language = default_language(options)?;
         if check {
             check_policy(name, &text)?;
         }
-        let mut sid = vec![0; 16];
-        self.random_bytes(&mut sid);
+        let sid = match given_sid(options)? {
+            Some(sid) => sid,
+            None => {
+                let mut sid = vec![0; SID_BYTES];
+                self.random_bytes(&mut sid);
+                sid
+            }
+        };
         let instance = &self.state.instance;
         let now = instance.now_utc();
         let hash = instance.logins.hash(&text)?;
         let make = |id| LoginDef {
             id,
             name: name.to_string(),
-            sid,
+            sid: sid.clone(),
             password_hash: hash,
             default_database: default_database.unwrap_or("master".to_string()),
             default_language: default_language.unwrap_or_else(|| self.language_of_server()),
@@ -135,10 +145,14 @@ impl Execution<'_> {
         };
         self.atomic(|| {
             self.lock_logins()?;
-            match self.may_alter_logins() {
-                true => self.add_login(make),
-                false => Err(messages::error(15247, &[])),
+            if !self.may_alter_logins() {
+                return Err(messages::error(15247, &[]));
             }
+            let has_sid = |l: &Arc<LoginDef>| l.sid == sid && !names_equal(&l.name, name);
+            if self.state.logins().all().iter().any(has_sid) {
+                return Err(messages::error(15433, &[]));
+            }
+            self.add_login(make)
         })
     }
 
@@ -217,6 +231,15 @@ impl Execution<'_> {
                 "PASSWORD of a login from a certificate",
             ));
         }
+        if let AlterLogin::With {
+            password, options, ..
+        } = change
+        {
+            if password.as_ref().is_some_and(|p| p.hashed) {
+                return Err(messages::not_supported("PASSWORD .. HASHED"));
+            }
+            refuse_credential(options)?;
+        }
         // Hashing is slow on purpose, and nobody waits for it.
         let new_password = match change {
             AlterLogin::With {
@@ -260,6 +283,11 @@ impl Execution<'_> {
                         fresh.password_hash = hash;
                         fresh.must_change = password.must_change;
                         fresh.password_set_utc = now;
+                    }
+                    let is_off = |name| option_switch(options, name) == Some(false);
+                    let asks = password.as_ref().is_some_and(|p| p.must_change);
+                    if asks || is_off("CHECK_POLICY") || is_off("CHECK_EXPIRATION") {
+                        check_must_change(fresh.must_change, fresh.check_expiration)?;
                     }
                 }
                 AlterLogin::AddCredential(_) | AlterLogin::DropCredential(_) => {}
@@ -405,6 +433,10 @@ impl Execution<'_> {
         if !self.may_in_database("ALTER ANY USER") {
             return Err(messages::error(15247, &[]));
         }
+        if options.iter().any(|o| o.is("PASSWORD")) {
+            return Err(messages::error(33233, &[]));
+        }
+        refuse_contained(options)?;
         let login = match source {
             UserSource::Certificate(_) => {
                 return Err(messages::not_supported("users of certificates"));
@@ -412,9 +444,12 @@ impl Execution<'_> {
             UserSource::AsymmetricKey(_) => {
                 return Err(messages::not_supported("users of asymmetric keys"));
             }
+            UserSource::ExternalProvider => {
+                return Err(messages::not_supported("users of external providers"));
+            }
             UserSource::Login(login) => Some(login.text.clone()),
             UserSource::Implied => Some(name.to_string()),
-            _ => None,
+            UserSource::WithoutLogin => None,
         };
         let found = match &login {
             None => None,
@@ -528,6 +563,7 @@ impl Execution<'_> {
             if !(may && may_move) {
                 return Err(refused());
             }
+            refuse_contained(options)?;
             if let Some(schema) = option_text(options, "DEFAULT_SCHEMA") {
                 def.default_schema = schema;
             }
@@ -907,6 +943,50 @@ pub(crate) fn option_text(options: &[ast::OptionItem], name: &str) -> Option<Str
             Some(text.clone())
         }
         _ => None,
+    }
+}
+
+/// SID of a new login, if it was given. Error 15419 for another length than that of logins with a password.
+fn given_sid(options: &[ast::OptionItem]) -> Result<Option<Vec<u8>>> {
+    match options.iter().find(|o| o.is("SID")).map(|o| &o.value) {
+        None => Ok(None),
+        Some(ast::OptionValue::Expr(ast::Expr::Literal(ast::Literal::Binary(sid))))
+            if sid.len() == SID_BYTES =>
+        {
+            Ok(Some(sid.clone()))
+        }
+        Some(_) => Err(messages::error(15419, &[])),
+    }
+}
+
+fn refuse_credential(options: &[ast::OptionItem]) -> Result<()> {
+    match options.iter().any(|o| o.is("CREDENTIAL")) {
+        true => Err(messages::not_supported("CREDENTIAL")),
+        false => Ok(()),
+    }
+}
+
+/// What only users of a contained database have.
+fn refuse_contained(options: &[ast::OptionItem]) -> Result<()> {
+    const CONTAINED: &[&str] = &["SID", "PASSWORD", "OLD_PASSWORD", "DEFAULT_LANGUAGE"];
+    let found = CONTAINED
+        .iter()
+        .find(|name| options.iter().any(|o| o.is(name)));
+    if let Some(name) = found {
+        return Err(messages::not_supported(&format!("{name} of a user")));
+    }
+    const UNCHECKED: &str = "ALLOW_ENCRYPTED_VALUE_MODIFICATIONS";
+    match option_switch(options, UNCHECKED) {
+        Some(true) => Err(messages::not_supported(UNCHECKED)),
+        _ => Ok(()),
+    }
+}
+
+/// Error 15128: who must change a password is under the policy by which it expires.
+fn check_must_change(must_change: bool, expires: bool) -> Result<()> {
+    match must_change && !expires {
+        true => Err(messages::error(15128, &[])),
+        false => Ok(()),
     }
 }
 
