@@ -13,7 +13,6 @@ use crate::page_set::PageSet;
 use crate::sync::Mutex;
 use daruma_base::{PageId, reached};
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 /// Pages covered by one allocation page.
@@ -101,8 +100,8 @@ pub struct Allocator {
 }
 
 impl Allocator {
-    /// Chooses `count` free pages of one allocation page of the filegroup, growing a file when all are full. Pages behind the limits
-    /// are the last that are looked at.
+    /// Chooses `count` free pages of one allocation page of the filegroup, growing a file when all are full: the smallest that may grow
+    /// and for which the disk has room. Pages behind the limits are the last that are looked at.
     pub fn choose<'a>(
         &self,
         pool: &'a Pool,
@@ -119,8 +118,7 @@ impl Allocator {
                     return Ok(found);
                 }
             }
-            let (file, size) = self.smallest(store, &files, filegroup)?;
-            match store.grow(file, size) {
+            match grow_one(store, &files, filegroup) {
                 Err(full @ StorageError::FilegroupFull { .. }) if reach == Reach::PastLimits => {
                     for file in &files {
                         if let Some(found) = self.choose_in(pool, store, *file, count, reach)? {
@@ -132,16 +130,6 @@ impl Allocator {
                 grown => grown?,
             }
         }
-    }
-
-    fn smallest(&self, store: &Store, files: &[u16], filegroup: u16) -> Result<(u16, u64)> {
-        let sized = files.iter().map(|f| (*f, store.files.size_pages(*f)));
-        sized
-            .min_by_key(|(_, size)| *size)
-            .ok_or_else(|| StorageError::FilegroupFull {
-                filegroup,
-                path: PathBuf::new(),
-            })
     }
 
     fn choose_in<'a>(
@@ -246,6 +234,23 @@ impl Allocator {
         watches.push(Arc::downgrade(&pages));
         pages
     }
+}
+
+/// Grows the smallest of the files that can. The error is that of the smallest when none can.
+fn grow_one(store: &Store, files: &[u16], filegroup: u16) -> Result<()> {
+    let mut sized: Vec<(u64, u16)> = Vec::with_capacity(files.len());
+    sized.extend(files.iter().map(|f| (store.files.size_pages(*f), *f)));
+    sized.sort_unstable();
+    let mut refused = None;
+    for (size, file) in sized {
+        match store.grow(file, size) {
+            Err(full @ StorageError::FilegroupFull { .. }) => {
+                refused.get_or_insert(full);
+            }
+            other => return other,
+        }
+    }
+    Err(refused.unwrap_or_else(|| StorageError::no_file(filegroup)))
 }
 
 fn free_bits(page: &Page, from: u32, limit: u32, count: usize) -> Vec<u16> {

@@ -120,8 +120,8 @@ impl Store {
     }
 
     /// See [`FileSet::grow_past_limits`].
-    pub fn grow_past_limits(&self, filegroup: u16) -> Result<()> {
-        self.or_fence(self.files.grow_past_limits(filegroup))
+    pub fn grow_past_limits(&self, filegroup: u16, pages_max: u64) -> Result<()> {
+        self.or_fence(self.files.grow_past_limits(filegroup, pages_max))
     }
 
     /// See [`FileSet::modify`].

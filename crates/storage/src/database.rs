@@ -18,7 +18,7 @@ pub use files::FileContent;
 use crate::alloc::{Allocation, Allocator, Reach};
 use crate::api::*;
 use crate::buffer::{PageWrite, Pool, Store};
-use crate::datafile::CATALOG_ROOT;
+use crate::datafile::{CATALOG_ROOT, PAST_LIMITS_PAGES_MAX};
 use crate::engine::Engine;
 use crate::error::{Result, StorageError};
 use crate::kept::{Kept, KeptMemory};
@@ -249,7 +249,8 @@ impl Database {
     ) -> Result<Allocation<'_>> {
         match kind {
             AppendKind::Completion => {
-                self.choose_past_limits(self.store.files.filegroup_of(near_file), count)
+                let filegroup = self.store.files.filegroup_of(near_file);
+                self.choose_past_limits(filegroup, count, u64::MAX)
             }
             _ => self.choose_pages(near_file, count),
         }
@@ -263,13 +264,18 @@ impl Database {
         self.choose_in_filegroup(filegroup, count, Reach::WithinLimits)
     }
 
-    /// A file grows past its limits where there is no page within, as far as the disk has room. Others do not take what is behind
-    /// them, so what is given back there is there for the next one.
-    fn choose_past_limits(&self, filegroup: u16, count: usize) -> Result<Allocation<'_>> {
+    /// A file grows past its limits where there is no page within, by so many pages and as far as the disk has room. Others do not take
+    /// what is behind them, so what is given back there is there for the next one.
+    fn choose_past_limits(
+        &self,
+        filegroup: u16,
+        count: usize,
+        pages_max: u64,
+    ) -> Result<Allocation<'_>> {
         loop {
             match self.choose_in_filegroup(filegroup, count, Reach::PastLimits) {
                 Err(StorageError::FilegroupFull { .. }) => {
-                    self.store.grow_past_limits(filegroup)?;
+                    self.store.grow_past_limits(filegroup, pages_max)?;
                 }
                 chosen => return chosen,
             }
@@ -610,9 +616,10 @@ impl Database {
     }
 
     /// The same for a tree in the place of one that the transaction has dropped, whose pages are not free before it has ended: where
-    /// there is no other page, a file of the filegroup grows past its limits.
+    /// there is no other page, a file of the filegroup grows past its limits, by 8 MiB at most.
     pub fn create_tree_instead(&self, txn: &Txn, filegroup: u16) -> Result<TreeId> {
-        self.create_tree_on(txn, || self.choose_past_limits(filegroup, 1))
+        let most = PAST_LIMITS_PAGES_MAX;
+        self.create_tree_on(txn, || self.choose_past_limits(filegroup, 1, most))
     }
 
     fn create_tree_on<'a>(

@@ -60,6 +60,8 @@ pub const FIRST_FREE_PRIMARY: u32 = 160;
 pub const FIRST_FREE_OTHER: u32 = 8;
 /// A file grows by so many pages past its limits.
 const PAST_LIMITS_PAGES: u64 = 32;
+/// By how many in all where that is for what a transaction may do again and again: more than one statement ever needs.
+pub const PAST_LIMITS_PAGES_MAX: u64 = 1_024;
 /// Space that a file keeps which is made anew in its old place.
 const KEPT_BYTES_MAX: u64 = 64 << 20;
 /// How often a page is read before its damage is believed.
@@ -75,6 +77,8 @@ struct DataFile {
     file: Arc<dyn DiskFile>,
     meter: Meter,
     size_pages: AtomicU64,
+    /// The same without what it has grown past its limits since it was opened.
+    common_pages: AtomicU64,
     /// Growth step and largest size, which ALTER DATABASE may change; those of `spec` are what the file was opened with.
     limits: Mutex<(Growth, Option<u64>)>,
     /// Held while it is synced, until the outcome is known to all.
@@ -84,6 +88,12 @@ struct DataFile {
 }
 
 impl DataFile {
+    fn pages_within_limits(&self) -> u64 {
+        let common = self.common_pages.load(Ordering::Acquire);
+        let (_, max_pages) = *self.limits.lock();
+        max_pages.map_or(common, |max| common.min(max))
+    }
+
     fn full(&self) -> StorageError {
         StorageError::FilegroupFull {
             filegroup: self.spec.filegroup,
@@ -236,6 +246,7 @@ impl FileSet {
             file,
             meter,
             size_pages: AtomicU64::new(size),
+            common_pages: AtomicU64::new(size),
             limits: Mutex::new((spec.growth, spec.max_pages)),
             syncing: Mutex::new(()),
             is_closed: AtomicBool::new(false),
@@ -289,13 +300,14 @@ impl FileSet {
             if *guid.get_or_insert(get_u64(b, HEADER_BYTES + 16)) != get_u64(b, HEADER_BYTES + 16) {
                 return Err(bad("the file belongs to another database".into()));
             }
-            let size_pages = AtomicU64::new(len / PAGE_BYTES as u64);
+            let size = len / PAGE_BYTES as u64;
             let (file, meter) = metered(file, &env.clock);
             files.push(Arc::new(DataFile {
                 spec: spec.clone(),
                 file,
                 meter,
-                size_pages,
+                size_pages: AtomicU64::new(size),
+                common_pages: AtomicU64::new(size),
                 limits: Mutex::new((spec.growth, spec.max_pages)),
                 syncing: Mutex::new(()),
                 is_closed: AtomicBool::new(false),
@@ -424,11 +436,7 @@ impl FileSet {
 
     /// The same, without what it has grown past its limits.
     pub fn size_pages_within_limits(&self, file: u16) -> u64 {
-        self.file(file).map_or(0, |f| {
-            let size = f.size_pages.load(Ordering::Acquire);
-            let (_, max_pages) = *f.limits.lock();
-            max_pages.map_or(size, |max| size.min(max))
-        })
+        self.file(file).map_or(0, |f| f.pages_within_limits())
     }
 
     /// Reads a page and checks its checksum, identity and structure. An all-zero page is passed on as it is: it was
@@ -691,25 +699,33 @@ impl FileSet {
         if new_size <= size {
             return Err(full);
         }
-        self.extend_or_full(&file, new_size)
+        self.extend_or_full(&file, new_size)?;
+        file.common_pages.store(new_size, Ordering::Release);
+        Ok(())
     }
 
-    /// Grows the first file of a filegroup a little, whatever its limits say: for those who may take pages behind these (`alloc::Reach`).
-    pub fn grow_past_limits(&self, filegroup: u16) -> Result<()> {
+    /// Grows a file of a filegroup a little, whatever its limits say, by `pages_max` past them in all: for those who may take pages behind
+    /// these (`alloc::Reach`).
+    pub fn grow_past_limits(&self, filegroup: u16, pages_max: u64) -> Result<()> {
         let _one_at_a_time = self.grow.lock();
-        let none = || StorageError::FilegroupFull {
-            filegroup,
-            path: PathBuf::new(),
-        };
-        let first = self
-            .of_filegroup(filegroup)
-            .first()
-            .copied()
-            .ok_or_else(none)?;
-        let file = self.file(first)?;
-        reached!("file.grown_past_its_limit");
-        let size = file.size_pages.load(Ordering::Acquire);
-        self.extend_or_full(&file, size + PAST_LIMITS_PAGES)
+        let mut refused = None;
+        for id in self.of_filegroup(filegroup) {
+            let file = self.file(id)?;
+            reached!("file.grown_past_its_limit");
+            let size = file.size_pages.load(Ordering::Acquire) + PAST_LIMITS_PAGES;
+            let past = size.saturating_sub(file.pages_within_limits());
+            let grown = match past > pages_max {
+                true => Err(file.full()),
+                false => self.extend_or_full(&file, size),
+            };
+            match grown {
+                Err(full @ StorageError::FilegroupFull { .. }) => {
+                    refused.get_or_insert(full);
+                }
+                other => return other,
+            }
+        }
+        Err(refused.unwrap_or_else(|| StorageError::no_file(filegroup)))
     }
 
     fn extend_or_full(&self, file: &DataFile, pages: u64) -> Result<()> {
@@ -730,6 +746,7 @@ impl FileSet {
         if pages > file.size_pages.load(Ordering::Acquire) {
             self.extend(&file, pages)?;
         }
+        file.common_pages.fetch_max(pages, Ordering::AcqRel);
         *file.limits.lock() = (growth, max);
         Ok(())
     }
@@ -753,10 +770,10 @@ impl FileSet {
         let needed = u64::from(id.page) + 1;
         if file.size_pages.load(Ordering::Acquire) < needed {
             reached!("redo.file.grown");
-            self.extend(&file, needed)
-        } else {
-            Ok(())
+            self.extend(&file, needed)?;
+            file.common_pages.fetch_max(needed, Ordering::AcqRel);
         }
+        Ok(())
     }
 }
 

@@ -120,6 +120,14 @@ pub fn is_full(error: &std::io::Error) -> bool {
 }
 
 impl StorageError {
+    /// A filegroup in which no page can be allocated, for want of a file.
+    pub(crate) fn no_file(filegroup: u16) -> StorageError {
+        StorageError::FilegroupFull {
+            filegroup,
+            path: PathBuf::new(),
+        }
+    }
+
     /// Names the tree or blob that a page was read for, when the error is about a damaged page.
     pub fn within(self, owner: PageId) -> StorageError {
         match self {

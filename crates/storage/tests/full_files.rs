@@ -204,3 +204,92 @@ fn a_tree_takes_the_place_of_another_in_a_full_file() {
         }
     }
 }
+
+/// Sizes of the data files, in pages.
+fn sizes(db: &Database) -> Vec<u64> {
+    let files = db.files().into_iter();
+    let data = files.filter(|f| f.spec.filegroup == 1);
+    data.map(|f| f.size_pages).collect()
+}
+
+/// Whichever is the smallest one, or the first.
+#[test]
+fn each_file_of_a_filegroup_is_asked_to_grow() {
+    const PAGES_MAX: u64 = 512;
+    for growing in [0, 1] {
+        let disk = SimDisk::new(5);
+        let mut data: Vec<FileSpec> = vec![
+            FileSpec::data(1, 1, "/t.mdf", 256),
+            FileSpec::data(3, 1, "/t3.ndf", 256),
+        ];
+        for (n, file) in data.iter_mut().enumerate() {
+            file.growth = Growth::Pages(if n == growing { 64 } else { 0 });
+            file.max_pages = (n == growing).then_some(PAGES_MAX);
+        }
+        data.push(FileSpec::log("/t_log.ldf", 130));
+        let created = engine(&disk, 1, 1_024).create_database(DB, "t", data, Settings::default());
+        let db = created.expect("creates");
+        let txn = db.begin(&owner(1));
+        let tree = db.create_tree(&txn, 1).expect("tree");
+        txn.commit(Durability::Full).expect("commits");
+        fill_up(&db, tree);
+        let mut wanted = [256, 256];
+        wanted[growing] = PAGES_MAX;
+        assert_eq!(sizes(&db), wanted);
+    }
+}
+
+/// What is taken past the size of a file without growth is there for the next one, as it is past a largest size.
+#[test]
+fn a_file_without_growth_does_not_grow_with_each_tree_that_takes_anothers_place() {
+    let disk = SimDisk::new(6);
+    let (db, mut tree) = create_fixed(&disk, Settings::default());
+    let before = sizes(&db);
+    for _ in 0..20 {
+        fill_up(&db, tree);
+        let txn = db.begin(&owner(1));
+        db.drop_tree(&txn, tree).expect("drops");
+        tree = db.create_tree_instead(&txn, 1).expect("tree");
+        txn.commit(Durability::Full).expect("commits");
+        settle(&db);
+    }
+    for (now, before) in sizes(&db).into_iter().zip(before) {
+        assert!(now <= before + 32, "{now} after {before}");
+    }
+}
+
+/// A transaction that goes on and on does not fill the disk.
+#[test]
+fn trees_that_take_each_others_place_end_past_the_limits() {
+    const PAST_MAX: u64 = 1_024;
+    let disk = SimDisk::new(7);
+    let (db, tree) = create_fixed(&disk, Settings::default());
+    fill_up(&db, tree);
+    let before = (sizes(&db), dump(&db, tree));
+    let txn = db.begin(&owner(1));
+    let mut last = tree;
+    let refused = (0..4 * PAST_MAX).find_map(|_| {
+        db.drop_tree(&txn, last).expect("drops");
+        match db.create_tree_instead(&txn, 1) {
+            Ok(new) => {
+                last = new;
+                None
+            }
+            Err(refused) => Some(refused),
+        }
+    });
+    assert!(
+        matches!(refused, Some(StorageError::FilegroupFull { .. })),
+        "{refused:?}"
+    );
+    for (now, before) in sizes(&db).into_iter().zip(&before.0) {
+        assert!(now <= before + PAST_MAX, "{now} after {before}");
+    }
+    txn.rollback().expect("rolls back");
+    settle(&db);
+    assert!(dump(&db, tree) == before.1);
+    let txn = db.begin(&owner(1));
+    db.drop_tree(&txn, tree).expect("drops");
+    db.create_tree_instead(&txn, 1)
+        .expect("there is room again");
+}

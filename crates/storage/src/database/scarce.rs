@@ -58,7 +58,7 @@ impl Database {
                 return placed.map(|()| true);
             };
             let reserved = self.store.aside.reserve(SPARE_PAGES);
-            match self.store.grow_past_limits(filegroup) {
+            match self.store.grow_past_limits(filegroup, u64::MAX) {
                 Err(StorageError::FilegroupFull { .. }) => {
                     reached!("recovery.versions.without_pages");
                     return reserved.map(|()| false);
