@@ -15,6 +15,7 @@ use daruma_tsql::error::{Result, SqlError};
 use daruma_tsql::instance::{
     Instance, LoginDef, LoginInfo, LoginRefusal, PasswordHasher, ShutdownRequest,
 };
+use daruma_tsql::messages;
 use daruma_tsql::session::{
     self, RpcArgument, RpcProcedure, SentColumn, SentTable, Session, TableArgument, TakeRow,
 };
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 /// Most connections when `user connections` is 0.
 const CONNECTIONS_MAX: usize = 32_767;
+const LOGIN_FAILED: i32 = 18456;
 /// State of a failed login that clients may learn.
 const STATE_TOLD: u8 = 1;
 
@@ -54,7 +56,7 @@ impl EngineService {
     }
 
     /// Name and password; the reason of a refusal is for the log alone.
-    fn authenticate(&self, login: &Login7) -> std::result::Result<String, Refusal> {
+    fn authenticate(&self, login: &Login7) -> std::result::Result<Arc<LoginDef>, Refusal> {
         let name = &login.user_name;
         if login.wants_integrated_security() {
             let text = "Login failed. The login is from an untrusted domain and cannot be used with Integrated authentication.";
@@ -74,15 +76,15 @@ impl EngineService {
             self.instance.now_utc(),
         );
         match outcome {
-            Ok(login) => self.may_connect(&login),
+            Ok(login) => self.may_connect(login),
             Err(refusal) => Err(refused(name, refusal)),
         }
     }
 
     /// CONNECT SQL can be taken from a login.
-    fn may_connect(&self, login: &LoginDef) -> std::result::Result<String, Refusal> {
-        match daruma_tsql::session::may_connect(login) {
-            true => Ok(login.name.clone()),
+    fn may_connect(&self, login: Arc<LoginDef>) -> std::result::Result<Arc<LoginDef>, Refusal> {
+        match daruma_tsql::session::may_connect(&login) {
+            true => Ok(login),
             false => Err(Refusal {
                 messages: vec![login_failed(&login.name)],
                 state: 12,
@@ -159,7 +161,7 @@ fn refused(name: &str, refusal: LoginRefusal) -> Refusal {
 
 fn login_failed(name: &str) -> SqlError {
     SqlError::new(
-        18456,
+        LOGIN_FAILED,
         14,
         STATE_TOLD,
         format!("Login failed for user '{name}'."),
@@ -183,10 +185,13 @@ impl Service for EngineService {
         &self,
         login: &Login7,
         connection: &ConnectionInfo,
+        is_awaited: &dyn Fn() -> bool,
     ) -> std::result::Result<Box<dyn ServiceSession>, Refusal> {
-        let name = self.authenticate(login)?;
+        let known = self.authenticate(login)?;
+        let name = &known.name;
         let info = LoginInfo {
             login: name.clone(),
+            sid: Some(known.sid.clone()),
             host: login.host_name.clone(),
             program: login.app_name.clone(),
             client_interface: login.library_name.clone(),
@@ -201,8 +206,14 @@ impl Service for EngineService {
             ansi_defaults: login.is_odbc(),
             read_only_intent: login.is_read_only(),
         };
-        match Session::new(&self.instance, info) {
+        let goes_on = || match is_awaited() {
+            true => Ok(()),
+            false => Err(messages::error(1222, &[])),
+        };
+        match Session::log_in(&self.instance, info, &goes_on) {
             Ok(session) => Ok(Box::new(EngineSession { session })),
+            // Dropped since its password was checked.
+            Err(error) if error.number == LOGIN_FAILED => Err(refused(name, LoginRefusal::Unknown)),
             Err(mut error) => {
                 let next = error.next.take();
                 let reason = format!(
@@ -212,7 +223,7 @@ impl Service for EngineService {
                 Err(Refusal {
                     messages: std::iter::once(error)
                         .chain(next.map(|next| *next))
-                        .chain([login_failed(&name)])
+                        .chain([login_failed(name)])
                         .collect(),
                     state: 38,
                     reason,

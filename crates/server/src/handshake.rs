@@ -196,7 +196,9 @@ impl Handshake<'_> {
             encrypted: self.wire.transport.is_encrypted(),
             packet_bytes: negotiate_packet_bytes(login.packet_bytes),
         };
-        match self.shared.service.log_in(&login, &info) {
+        let transport = &self.wire.transport;
+        let is_awaited = || transport.is_awaited();
+        match self.shared.service.log_in(&login, &info, &is_awaited) {
             Ok(session) => {
                 self.accept(&login, session.as_ref(), version, info.packet_bytes)?;
                 Ok(LoggedIn {

@@ -60,11 +60,13 @@ pub trait Service: Send + Sync {
         let _any_number = error;
         texts.iter().for_each(|text| self.write_log(source, text));
     }
-    /// Checks name and password and opens a session. May take its time; holds no lock while it hashes.
+    /// Checks name and password and opens a session. May take its time; holds no lock while it hashes. `is_awaited` tells, where it waits
+    /// for other sessions, whether the client still waits for it.
     fn log_in(
         &self,
         login: &Login7,
         connection: &ConnectionInfo,
+        is_awaited: &dyn Fn() -> bool,
     ) -> Result<Box<dyn ServiceSession>, Refusal>;
     /// How many connections may be open at a time; the next one is turned away.
     fn connections_max(&self) -> usize;

@@ -1,6 +1,7 @@
 //! Bytes to and from a client, in clear or through TLS.
 
 use crate::error::ConnectionError;
+use crate::watcher::is_hung_up;
 use rustls::{ServerConfig, ServerConnection};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -44,6 +45,12 @@ impl Transport {
         self.link.socket.set_read_timeout(None)?;
         self.link.socket.set_write_timeout(Some(send_timeout))?;
         Ok(())
+    }
+
+    /// Has the deadline not passed, and is the client still there?
+    pub(crate) fn is_awaited(&self) -> bool {
+        let in_time = self.link.deadline.is_none_or(|d| Instant::now() < d);
+        in_time && !is_hung_up(&self.link.socket)
     }
 
     pub(crate) fn is_encrypted(&self) -> bool {

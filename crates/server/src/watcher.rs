@@ -144,7 +144,8 @@ impl Slot {
     }
 }
 
-fn is_hung_up(socket: &TcpStream) -> bool {
+/// Has the other side closed the connection, as far as is known here?
+pub(crate) fn is_hung_up(socket: &TcpStream) -> bool {
     let mut polled = [PollFd::new(socket, PollFlags::RDHUP)];
     let now = Timespec {
         tv_sec: 0,

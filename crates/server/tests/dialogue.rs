@@ -613,6 +613,43 @@ fn a_client_that_never_logs_in_is_dropped() {
     assert!(server.log().contains("17830"), "{}", server.log());
 }
 
+/// A client whose login waits, unless its time is over before.
+fn late(server: &TestServer) -> std::io::Result<Client> {
+    let mut client = Client::connect(server.address());
+    client.prelogin(Encryption::NotSupported)?;
+    let login = login("late", PASSWORD, TdsVersion::V7_4);
+    let body = login.encode().expect("encodes");
+    client.send(PacketType::Login, &body)?;
+    Ok(client)
+}
+
+#[test]
+fn a_login_that_waits_ends_with_its_time() {
+    let limits = Limits {
+        login_timeout: Duration::from_millis(50),
+        refusal_delay: Duration::ZERO,
+        ..Limits::default()
+    };
+    let server = TestServer::with_limits(EncryptionPolicy::Off, limits);
+    if let Ok(mut client) = late(&server) {
+        client.wait_for_end();
+    }
+}
+
+#[test]
+fn a_login_that_waits_ends_when_its_client_leaves() {
+    let limits = Limits {
+        login_timeout: Duration::from_secs(3_600),
+        refusal_delay: Duration::ZERO,
+        ..Limits::default()
+    };
+    let server = TestServer::with_limits(EncryptionPolicy::Off, limits);
+    drop(late(&server).expect("there is time"));
+    while !server.log().contains("'late'") {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_session_can_ask_the_server_to_stop() {
     let mut server = TestServer::start(EncryptionPolicy::Off);

@@ -130,6 +130,24 @@ fn a_database_with_somebodys_open_transaction_is_in_use() {
 }
 
 #[test]
+fn a_database_that_a_transaction_has_left_is_in_use_until_it_ends() {
+    let server = written();
+    let mut reader = server.connect_to("d");
+    reader.done("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; BEGIN TRAN");
+    reader.done("SELECT v FROM dbo.t; USE master");
+    let mut client = server.connect();
+    for (text, number) in [
+        ("DROP DATABASE d", 3702),
+        ("ALTER DATABASE d SET OFFLINE WITH NO_WAIT", 5070),
+    ] {
+        let out = client.run(text);
+        assert_eq!(errors(&out)[..1], [number], "{text}: {out}");
+    }
+    reader.done("COMMIT");
+    client.done("DROP DATABASE d");
+}
+
+#[test]
 fn with_rollback_a_transaction_from_another_database_ends() {
     let server = written();
     let mut writer = writer(&server);
@@ -153,17 +171,21 @@ fn with_rollback_a_transaction_from_another_database_ends() {
     assert_eq!(errors(&refused), [3906]);
 }
 
+/// Sets an option at a moment at which nobody else is in the database.
+fn set_alone(client: &mut Client, option: &str) {
+    let text = format!("ALTER DATABASE d SET {option} WITH NO_WAIT");
+    while let [5070, ..] = errors(&client.run(&text))[..] {
+        thread::yield_now();
+    }
+}
+
 #[test]
 fn nothing_changes_in_a_database_that_was_made_read_only() {
     let server = written();
     beside(&server, "UPDATE d.dbo.t SET v += 1", || {
         let mut client = server.connect();
         for _ in 0..40 {
-            while let [5070, ..] =
-                errors(&client.run("ALTER DATABASE d SET READ_ONLY WITH NO_WAIT"))[..]
-            {
-                thread::yield_now();
-            }
+            set_alone(&mut client, "READ_ONLY");
             let before = client.scalar("SELECT v FROM d.dbo.t");
             thread::yield_now();
             assert_eq!(client.scalar("SELECT v FROM d.dbo.t"), before);
@@ -178,11 +200,7 @@ fn a_database_goes_offline_beside_those_who_come() {
     beside(&server, "UPDATE d.dbo.t SET v += 1", || {
         let mut client = server.connect();
         for _ in 0..20 {
-            while let [5070, ..] =
-                errors(&client.run("ALTER DATABASE d SET OFFLINE WITH NO_WAIT"))[..]
-            {
-                thread::yield_now();
-            }
+            set_alone(&mut client, "OFFLINE");
             client.done("ALTER DATABASE d SET ONLINE");
         }
     });
@@ -423,4 +441,25 @@ fn a_database_does_not_come_online_beside_its_restore() {
     });
     client.done("RESTORE DATABASE d WITH RECOVERY");
     assert_eq!(client.scalar("SELECT COUNT(*) FROM d.dbo.t"), "50");
+}
+
+#[test]
+fn a_database_that_is_restored_belongs_to_a_login_that_is_there() {
+    let (server, mut client) = server_with_rows(50);
+    client.done("BACKUP DATABASE d TO DISK = '/b/f'");
+    client.done(
+        "CREATE LOGIN maker WITH PASSWORD = 'Daruma-2026', CHECK_POLICY = OFF;
+         ALTER SERVER ROLE dbcreator ADD MEMBER maker; EXECUTE AS LOGIN = 'maker'",
+    );
+    let restore = format!("RESTORE DATABASE e FROM DISK = '/b/f' WITH {MOVES}, STATS = 1");
+    interrupted(&mut client, &restore, || {
+        let out = server.connect().run("DROP LOGIN maker");
+        // It has the database already where the progress is told at the end.
+        assert!(matches!(errors(&out)[..], [] | [15174]), "{out}");
+    });
+    let owned = "SELECT COUNT(*) FROM sys.databases d JOIN sys.server_principals p ON p.sid = d.owner_sid WHERE d.name = 'e'";
+    assert_eq!(server.connect().scalar(owned), "1");
+    drop(client);
+    let server = server.restart();
+    assert_eq!(server.connect().scalar(owned), "1");
 }

@@ -86,6 +86,9 @@ impl HadrService for Told {
         self.begin_meanwhile();
         Ok(())
     }
+    fn set_peers(&self, peers: &[Vec<u8>]) {
+        self.note(format!("peers {}", peers.len()));
+    }
     fn create_group(&self, group: &GroupDef) -> Result<()> {
         self.note(format!("create {} of {}", group.name, group.replicas.len()));
         Ok(())
@@ -693,8 +696,8 @@ fn sessions_see_a_role_at_once() {
     server.connect().done("INSERT d.dbo.t VALUES (2)");
 }
 
-#[test]
-fn an_endpoint_tells_its_peers() {
+/// A login `peer` of a certificate, and an endpoint `e`.
+fn with_peer() -> (Server, Arc<Told>, Client) {
     let (server, told, mut admin) = joined();
     admin.done("CREATE MASTER KEY ENCRYPTION BY PASSWORD = 'Daruma-2026'; CREATE CERTIFICATE own WITH SUBJECT = 'own'");
     let other = Server::with_setup(&[
@@ -707,6 +710,61 @@ fn an_endpoint_tells_its_peers() {
          CREATE ENDPOINT e STATE = STARTED AS TCP (LISTENER_PORT = 5022) FOR DATABASE_MIRRORING (AUTHENTICATION = CERTIFICATE own, ROLE = ALL)"
     ));
     assert_eq!(told.taken(), ["endpoint e Started port 5022 peers 0"]);
+    (server, told, admin)
+}
+
+/// The service opened the key before, and lets in whom it knows.
+#[test]
+fn an_endpoint_whose_key_does_not_open_any_more_knows_its_peers_all_the_same() {
+    let (_server, told, mut admin) = with_peer();
+    admin.done("GRANT CONNECT ON ENDPOINT::e TO peer; ALTER MASTER KEY DROP ENCRYPTION BY SERVICE MASTER KEY");
+    told.taken();
+    for (text, expected) in [
+        ("REVOKE CONNECT ON ENDPOINT::e FROM peer", "peers 0"),
+        ("GRANT CONNECT ON ENDPOINT::e TO peer", "peers 1"),
+        ("DROP LOGIN peer", "peers 0"),
+    ] {
+        admin.done(text);
+        assert_eq!(told.taken(), [expected], "{text}");
+    }
+}
+
+/// Wherever the power fails in the middle: their numbers are given out again.
+#[test]
+fn nobody_has_permissions_on_what_is_gone() {
+    const STATES: &str = "SELECT CONCAT(
+        (SELECT COUNT(*) FROM sys.endpoints WHERE name = 'e'), (SELECT COUNT(*) FROM sys.server_permissions WHERE class = 105 AND major_id > 65535), ' ',
+        (SELECT COUNT(*) FROM sys.availability_groups), (SELECT COUNT(*) FROM sys.server_permissions WHERE class = 108))";
+    let (server, _told, mut admin) = with_peer();
+    admin.done(CLERK);
+    admin.done(
+        "GRANT CONNECT ON ENDPOINT::e TO peer; GRANT ALTER ON AVAILABILITY GROUP::g TO clerk",
+    );
+    server.disk.take_images(1, 1);
+    admin.done("DROP ENDPOINT e; DROP AVAILABILITY GROUP g");
+    server.disk.take_images(0, 1);
+    assert_eq!(admin.scalar(STATES), "00 00");
+    let mut seen = Vec::new();
+    for (n, image) in (0..).zip(server.disk.images()) {
+        let disk = image.into_disk(n);
+        disk.crash();
+        let state = Server::over(disk).connect().scalar(STATES);
+        if !seen.contains(&state) {
+            seen.push(state);
+        }
+    }
+    let possible = ["11 11", "10 11", "00 11", "00 10", "00 00"];
+    assert!(
+        seen.iter().all(|s| possible.contains(&s.as_str())),
+        "{seen:?}"
+    );
+    assert!(seen.contains(&"10 11".to_string()), "{seen:?}");
+    assert!(seen.contains(&"00 10".to_string()), "{seen:?}");
+}
+
+#[test]
+fn an_endpoint_tells_its_peers() {
+    let (server, told, mut admin) = with_peer();
     for (text, expected) in [
         (
             "GRANT CONNECT ON ENDPOINT::e TO peer",

@@ -221,3 +221,31 @@ fn what_was_opened_before_single_user_is_no_way_in() {
     first.done("ALTER DATABASE d SET MULTI_USER");
     second.done("FETCH FIRST FROM c");
 }
+
+#[test]
+fn who_was_authenticated_is_known_by_the_sid() {
+    let server = prepared();
+    let mut admin = server.connect();
+    let known = server.instance.logins.get("ann").expect("a login");
+    let come = || {
+        let info = LoginInfo {
+            login: "ann".to_string(),
+            sid: Some(known.sid.clone()),
+            database: "d".to_string(),
+            ansi_defaults: true,
+            ..LoginInfo::default()
+        };
+        Session::new(&server.instance, info)
+    };
+    // It has another name by now.
+    admin.done("ALTER LOGIN ann WITH NAME = anna");
+    let session = come().expect("is still a login");
+    assert_eq!(errors(&admin.run("DROP LOGIN anna")), [15434]);
+    drop(session);
+    // Another one has its name, and the number that is its in master.
+    admin.done(
+        "DROP LOGIN anna; CREATE LOGIN ann WITH PASSWORD = 'Daruma-2026', CHECK_POLICY = OFF",
+    );
+    admin.done("USE d; ALTER USER ann WITH LOGIN = ann");
+    assert_eq!(come().err().map(|e| e.number), Some(18456));
+}

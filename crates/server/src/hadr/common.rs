@@ -166,6 +166,13 @@ impl Common {
         }
     }
 
+    /// Those that this server believes from now on, while its endpoint is started.
+    pub(super) fn set_peers(&self, peers: &[Vec<u8>]) {
+        if let Some((_, known)) = &mut self.listening.lock().identity {
+            *known = fingerprints(peers);
+        }
+    }
+
     /// The endpoint is to be as defined; `None`: there is none.
     pub(super) fn set_endpoint(
         self: &Arc<Self>,
@@ -176,8 +183,7 @@ impl Common {
             *listening = Listening::default();
             return Ok(());
         };
-        let peers = identity.peers.iter().map(|der| Fingerprint::of(der));
-        let peers: Vec<Fingerprint> = peers.collect();
+        let peers = fingerprints(&identity.peers);
         let certificate = CertificateDer::from(identity.certificate);
         let key = PrivateKeyDer::Pkcs8(identity.private_key.into());
         if def.state != EndpointState::Started {
@@ -304,6 +310,13 @@ fn trace_flags(instance: &Instance) -> TraceFlags {
 /// Errors of files that a group keeps.
 pub(super) fn file_error(path: &std::path::Path, error: &std::io::Error) -> SqlError {
     messages::error(5123, &[error, &path.display()])
+}
+
+fn fingerprints(certificates: &[Vec<u8>]) -> Vec<Fingerprint> {
+    certificates
+        .iter()
+        .map(|der| Fingerprint::of(der))
+        .collect()
 }
 
 struct Reception(Weak<Common>);

@@ -291,6 +291,12 @@ impl HadrService for Service {
         Ok(())
     }
 
+    fn set_peers(&self, peers: &[Vec<u8>]) {
+        self.common.set_peers(peers);
+        let groups = self.common.groups.read().clone();
+        groups.iter().for_each(|group| group.connect());
+    }
+
     fn create_group(&self, def: &GroupDef) -> Result<()> {
         if let Some(listener) = &def.listener {
             self.common.ports.check(listener)?;

@@ -21,7 +21,8 @@ use std::time::Duration;
 
 pub const PASSWORD: &str = "Right-1";
 
-/// Runs tiny scripts: `rows N`, `wait`, `error`, `panic`, `stop`, `bad`. A login as `fault` makes it panic.
+/// Runs tiny scripts: `rows N`, `wait`, `error`, `panic`, `stop`, `bad`. A login as `fault` makes it panic, one as `late` waits until its client
+/// waits no more.
 pub struct Scripted {
     log: Mutex<Vec<String>>,
     spids: AtomicI32,
@@ -58,8 +59,12 @@ impl Service for Scripted {
         &self,
         login: &Login7,
         _: &ConnectionInfo,
+        is_awaited: &dyn Fn() -> bool,
     ) -> Result<Box<dyn ServiceSession>, Refusal> {
         assert!(login.user_name != "fault", "as told");
+        while login.user_name == "late" && is_awaited() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         if login.user_name != "sa" || login.password.reveal() != PASSWORD {
             let told = SqlError::new(
                 18456,

@@ -316,6 +316,11 @@ impl DatabaseEntry {
         self.door.shut(spid).then(|| Shut(self))
     }
 
+    /// Lets nobody come who is not there already; `None` while somebody else does the same.
+    pub(crate) fn want(&self, spid: i32) -> Option<Wanted<'_>> {
+        self.door.want(spid).then(|| Wanted(self))
+    }
+
     fn in_use(&self) -> crate::error::SqlError {
         messages::error(924, &[&self.name()])
     }
@@ -346,6 +351,15 @@ impl Shut<'_> {
 impl Drop for Shut<'_> {
     fn drop(&mut self) {
         self.0.door.open();
+    }
+}
+
+/// Nobody comes into a database who is not there already, until this is dropped.
+pub(crate) struct Wanted<'e>(&'e DatabaseEntry);
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        self.0.door.want_no_more();
     }
 }
 

@@ -4,12 +4,15 @@
 //! three parts, a procedure of it, a transaction), until its request and its transaction have ended. In SINGLE_USER all who are
 //! inside or visit are one session; threads of the server are no sessions. Who must be alone for a moment (READ_ONLY, OFFLINE, DROP)
 //! shuts the door first, looks then whether he is, and opens it when he is done; who comes meanwhile waits for that. Where it takes
-//! as long as a backup or restore does, he is refused.
+//! as long as a backup or restore does, he is refused. Who ends the sessions that are there (WITH ROLLBACK) wants the database from
+//! then on: others wait before they come, or they would keep him out for ever where each comes before the last has left. Who waits
+//! without ending them does not want it: those who are there may wait for one whom that would keep out.
 //!
 //! Invariants
 //! 1. While `is_single`, `inside` and `visitors` name one session at most. It is checked and changed under one latch, so that
 //!    nobody comes between the last who left and the option.
 //! 2. While the door is shut, nobody comes but the one who has shut it.
+//! 3. While somebody wants the database, nobody comes but he and those who are there, and nobody else shuts the door.
 
 use super::change::{GoOn, PATIENCE_STEP};
 use crate::error::Result;
@@ -26,6 +29,8 @@ struct Within {
     shut_by: Option<i32>,
     /// It stays shut for long.
     refuses: bool,
+    /// The session that waits until the others have left.
+    wanted_by: Option<i32>,
 }
 
 impl Within {
@@ -33,9 +38,24 @@ impl Within {
         self.inside.iter().chain(&self.visitors).any(|s| *s != spid)
     }
 
+    fn has(&self, spid: i32) -> bool {
+        self.inside.contains(&spid) || self.visitors.contains(&spid)
+    }
+
     fn admits(&self, spid: i32) -> bool {
         !self.is_single || !self.has_other(spid)
     }
+
+    fn keeps_waiting(&self, spid: i32) -> bool {
+        match self.shut_by {
+            Some(by) => by != spid,
+            None => is_other(self.wanted_by, spid) && !self.has(spid),
+        }
+    }
+}
+
+fn is_other(by: Option<i32>, spid: i32) -> bool {
+    by.is_some_and(|by| by != spid)
 }
 
 /// How a session is received.
@@ -73,7 +93,7 @@ impl Door {
         list: impl FnOnce(&mut Within) -> &mut Vec<i32>,
     ) -> Result<Reception> {
         let mut within = self.within.lock();
-        while within.shut_by.is_some_and(|by| by != spid) {
+        while within.keeps_waiting(spid) {
             if within.refuses {
                 return Ok(Reception::InTransition);
             }
@@ -87,10 +107,28 @@ impl Door {
         Ok(Reception::Admitted)
     }
 
-    /// Keeps others out until [`Door::open`]. False when somebody else is there, or does the same.
+    /// Lets nobody come who is not there, until [`Door::want_no_more`]. False when somebody wants it already.
+    pub fn want(&self, spid: i32) -> bool {
+        let mut within = self.within.lock();
+        let is_free = within.wanted_by.is_none();
+        if is_free {
+            within.wanted_by = Some(spid);
+        }
+        is_free
+    }
+
+    /// The end of [`Door::want`] that was true.
+    pub fn want_no_more(&self) {
+        self.within.lock().wanted_by = None;
+        self.opened.notify_all();
+    }
+
+    /// Keeps others out until [`Door::open`]. False when somebody else is there, wants it, or does the same.
     pub fn shut(&self, spid: i32) -> bool {
         let mut within = self.within.lock();
-        let is_free = within.shut_by.is_none() && !within.has_other(spid);
+        let is_free = within.shut_by.is_none()
+            && !is_other(within.wanted_by, spid)
+            && !within.has_other(spid);
         if is_free {
             within.shut_by = Some(spid);
         }
@@ -190,22 +228,74 @@ mod tests {
     }
 
     #[test]
+    fn who_wants_a_database_is_the_next_to_have_it() {
+        let door = Door::default();
+        door.enter(1, ALWAYS).expect("open");
+        door.visit(2, ALWAYS).expect("open");
+        assert!(door.want(3));
+        assert!(!door.want(4), "somebody wants it already");
+        let no_more = || Err(messages::error(3617, &[]));
+        assert!(door.visit(4, &no_more).is_err());
+        assert!(door.enter(4, &no_more).is_err());
+        // Those who are there go on.
+        door.visit(1, ALWAYS).expect("is there");
+        door.enter(2, ALWAYS).expect("is there");
+        door.end_visit(1);
+        door.leave(1);
+        door.end_visit(2);
+        assert!(!door.shut(3), "one is still there");
+        door.leave(2);
+        assert!(!door.shut(4), "it is another's turn");
+        assert!(door.shut(3));
+        assert_eq!(door.visit(3, ALWAYS).expect("its own"), Reception::Admitted);
+        door.want_no_more();
+        assert!(door.visit(4, &no_more).is_err(), "it is shut");
+        door.open();
+        door.visit(4, ALWAYS).expect("open");
+        assert!(door.want(5), "nobody wants it any more");
+    }
+
+    #[test]
+    fn who_has_shut_the_door_comes_though_another_wants_the_database() {
+        let door = Door::default();
+        assert!(door.shut(1));
+        assert!(door.want(2));
+        assert_eq!(door.visit(1, ALWAYS).expect("its own"), Reception::Admitted);
+    }
+
+    #[test]
     fn who_waits_at_the_door_is_told_when_it_is_opened_or_stays_shut() {
-        let cases: [(&dyn Fn(&Door), Reception); 3] = [
-            (&Door::open, Reception::Admitted),
+        type Step<'a> = &'a dyn Fn(&Door);
+        let shut: Step<'_> = &|door| assert!(door.shut(1));
+        let cases: [(Step<'_>, Step<'_>, Reception); 5] = [
+            (shut, &Door::open, Reception::Admitted),
             (
+                shut,
                 &|door| {
                     door.set_single(true);
                     door.open();
                 },
                 Reception::Refused,
             ),
-            (&Door::refuse, Reception::InTransition),
+            (shut, &Door::refuse, Reception::InTransition),
+            (
+                &|door| assert!(door.want(1)),
+                &Door::want_no_more,
+                Reception::Admitted,
+            ),
+            (
+                &|door| assert!(door.want(1) && door.shut(1)),
+                &|door| {
+                    door.want_no_more();
+                    door.open();
+                },
+                Reception::Admitted,
+            ),
         ];
-        for (end, wanted) in cases {
+        for (begin, end, wanted) in cases {
             let door = Door::default();
             door.enter(1, ALWAYS).expect("open");
-            assert!(door.shut(1));
+            begin(&door);
             let (tell, told) = mpsc::channel();
             let received = thread::scope(|threads| {
                 let door = &door;

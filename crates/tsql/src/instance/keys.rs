@@ -75,12 +75,17 @@ impl Instance {
         let endpoints = &self.hadr.endpoints;
         // While nobody changes or drops it: the service is told last what is so.
         let told = endpoints.unchanged(|| match endpoints.find(|_| true) {
-            Some(endpoint) => self.tell_endpoint(&endpoint),
+            // Where its key does not open any more, it goes on with what it has, but not with those who may connect no more.
+            Some(endpoint) => self.tell_endpoint(&endpoint).inspect_err(|_| {
+                self.hadr
+                    .service()
+                    .set_peers(&self.endpoint_peers(endpoint.id))
+            }),
             None => Ok(()),
         });
         if let Err(error) = told {
             let text = format!(
-                "The endpoint does not know which logins may connect to it now: {}",
+                "The endpoint could not be begun anew with the logins that may connect to it now: {}",
                 error.message
             );
             self.log.write("Server", &text);

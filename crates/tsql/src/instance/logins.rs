@@ -15,6 +15,7 @@
 //!    else keeps from the other logins nobody but those who wait for that one and have [`logins_lock`] meanwhile.
 //! 3. Locks are asked for by those alone who may make the change, and whether they may is looked at again under the locks.
 
+use super::LoginInfo;
 use crate::error::Result;
 use crate::messages;
 use daruma_catalog::{Catalog, Change, DatabaseCatalog, DatabaseDef, LoginDef};
@@ -74,6 +75,19 @@ impl LoginList {
     /// The login with this `principal_id`.
     pub fn by_id(&self, id: i32) -> Option<Arc<LoginDef>> {
         self.0.login(id).cloned()
+    }
+
+    /// The login with this SID, whatever it is called.
+    pub fn by_sid(&self, sid: &[u8]) -> Option<Arc<LoginDef>> {
+        self.0.logins().find(|l| l.sid == sid).cloned()
+    }
+
+    /// The login that somebody has come in as, if it is still there.
+    pub fn of_client(&self, client: &LoginInfo) -> Option<Arc<LoginDef>> {
+        match &client.sid {
+            Some(sid) => self.by_sid(sid),
+            None => self.get(&client.login),
+        }
     }
 
     /// Who owns the database, if that is still a login.

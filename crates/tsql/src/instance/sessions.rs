@@ -17,6 +17,8 @@ const SPID_MAX: i32 = 32_767;
 #[derive(Clone, Debug, Default)]
 pub struct LoginInfo {
     pub login: String,
+    /// Of the login that was authenticated, which `login` may name no more. `None` before it is looked up by that name.
+    pub sid: Option<Vec<u8>>,
     pub host: String,
     pub program: String,
     pub client_interface: String,

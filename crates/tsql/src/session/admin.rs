@@ -117,7 +117,7 @@ impl Execution<'_> {
             StatementKind::Drop(_) => (0xCC, "DROP DATABASE"),
             _ => (0xFD, "ALTER DATABASE"),
         };
-        if self.state.trancount.get() > 0 {
+        if self.state.trancount.get() > 0 || self.depth.get() > 0 {
             return Err(self.failed(code, messages::error_state(226, 6, &[&name])));
         }
         let result = match &statement.kind {

@@ -46,13 +46,18 @@ fn terminates_statement(number: i32) -> bool {
     )
 }
 
+/// An attention or KILL, whatever is said behind it.
+fn stops(error: &SqlError) -> bool {
+    matches!(error.number, 596 | 3617)
+}
+
 impl Execution<'_> {
     /// Decides what an error of the statement at hand does. The statement's own changes are already rolled back.
     pub(crate) fn fail(&self, mut error: SqlError) -> Stop {
         if self.in_function() {
             return self.fail_in_function(error);
         }
-        if let Some(next) = error.next.take() {
+        if let Some(next) = error.next.take().filter(|_| !stops(&error)) {
             return self.fail_twice(error, *next);
         }
         self.dress(&mut error);

@@ -131,7 +131,7 @@ pub(crate) struct SessionState {
     pub settings: RefCell<SessionSettings>,
     pub extra: RefCell<settings::ExtraSettings>,
     pub database: RefCell<Arc<DatabaseEntry>>,
-    /// Databases in SINGLE_USER that the session works in from another one.
+    /// Databases that the session works in, or its transaction does, from another one.
     pub visited: RefCell<Vec<Arc<DatabaseEntry>>>,
     pub login_database: DatabaseId,
     pub transaction: RefCell<Option<Transaction>>,
@@ -222,14 +222,32 @@ pub enum TransactionRequest {
 impl Session {
     /// Registers a session for a login that was authenticated. Fails with 4060 when its database cannot be used.
     pub fn new(instance: &Arc<Instance>, login: LoginInfo) -> Result<Session> {
+        Session::log_in(instance, login, ALWAYS)
+    }
+
+    /// The same, and `goes_on` is asked while it waits for whoever is alone in the database: its error ends that. Error 18456 when the
+    /// login with the SID that is given is there no more.
+    pub fn log_in(
+        instance: &Arc<Instance>,
+        mut login: LoginInfo,
+        goes_on: &dyn Fn() -> Result<()>,
+    ) -> Result<Session> {
+        let login_def = instance.logins.list().of_client(&login);
+        if login_def.is_none() && login.sid.is_some() {
+            return Err(messages::error(18456, &[&login.login, &"", &""]));
+        }
+        login.sid = login_def.as_ref().map(|l| l.sid.clone());
         let (database, route) = login_database(instance, &login)?;
         let settings = settings::initial(instance, &login);
-        let login_def = instance.logins.get(&login.login);
         let entry = instance
             .sessions
             .add(login, instance.now_utc())
             .ok_or_else(|| SqlError::new(17809, 20, 3, "Could not connect because the maximum number of user connections has already been reached."))?;
-        if let Err(busy) = database.enter(entry.spid, ALWAYS) {
+        let patience = || {
+            crate::host::cancelled(&entry.cancel)?;
+            goes_on()
+        };
+        if let Err(busy) = database.enter(entry.spid, &patience) {
             instance.sessions.remove(entry.spid);
             return Err(busy.followed(messages::error(4060, &[&database.name()])));
         }
@@ -546,15 +564,20 @@ impl SessionState {
     }
 
     /// Moves the session to another database. Error 924 when that is in SINGLE_USER and another's; what is asked before, as the
-    /// right to be there, may have changed while it waited and is asked again.
+    /// right to be there, may have changed while it waited and is asked again. One that its transaction works in it goes on to visit.
     pub(crate) fn enter_database(&self, database: Arc<DatabaseEntry>) -> Result<()> {
+        let left = self.database.borrow().clone();
+        if self.has_part_in(left.id()) {
+            self.visit(&left)?;
+        }
         database.enter(self.entry.spid, &self.patience())?;
         if let Err(error) = self.rights(database.id()) {
             database.leave(self.entry.spid);
             return Err(error);
         }
         self.entry.activity.lock().database = Some(database.id());
-        self.database.replace(database).leave(self.entry.spid);
+        self.database.replace(database);
+        left.leave(self.entry.spid);
         Ok(())
     }
 
@@ -628,7 +651,8 @@ fn login_database(
 ) -> Result<(Arc<DatabaseEntry>, Option<Route>)> {
     let default = instance
         .logins
-        .get(&login.login)
+        .list()
+        .of_client(login)
         .map_or("master".to_string(), |l| l.default_database.clone());
     let wanted = match login.database.is_empty() {
         true => default,

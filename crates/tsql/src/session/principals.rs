@@ -844,7 +844,7 @@ impl Execution<'_> {
             .sessions
             .all()
             .iter()
-            .any(|s| names_equal(&s.login.login, &login.name));
+            .any(|s| s.login.sid.as_ref() == Some(&login.sid));
         if connected {
             return Err(messages::error(15434, &[&login.name]));
         }

@@ -31,7 +31,16 @@ pub(crate) struct ExtraSettings {
 pub(crate) fn initial(instance: &Instance, login: &LoginInfo) -> SessionSettings {
     let mut settings = initial_of_client(login);
     add_user_options(&mut settings, instance.configuration.in_use("user options"));
-    let of_login = || Some(instance.logins.get(&login.login)?.default_language.clone());
+    let of_login = || {
+        Some(
+            instance
+                .logins
+                .list()
+                .of_client(login)?
+                .default_language
+                .clone(),
+        )
+    };
     let language = language_named(&login.language)
         .or_else(|| language_named(&of_login()?))
         .unwrap_or(&US_ENGLISH);

@@ -401,6 +401,14 @@ impl SessionState {
         Ok(())
     }
 
+    /// Does the open transaction work in this database?
+    pub(super) fn has_part_in(&self, database: DatabaseId) -> bool {
+        let transaction = self.transaction.borrow();
+        transaction
+            .as_ref()
+            .is_some_and(|t| t.part(database).is_some())
+    }
+
     /// The storage transaction in a database, begun if there is none yet.
     pub(crate) fn txn_in(&self, database: DatabaseId) -> Result<Txn> {
         if let Some(part) = self

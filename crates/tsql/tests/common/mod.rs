@@ -8,7 +8,7 @@
 pub mod calls;
 pub mod rows;
 
-use daruma_base::Env;
+use daruma_base::{Clock, Env};
 use daruma_sim::SimDisk;
 use daruma_tsql::error::{Result, SqlError};
 use daruma_tsql::instance::{
@@ -52,6 +52,18 @@ impl Server {
             disk,
             instance,
             seed,
+        }
+    }
+
+    /// A new server whose clock is made of the simulated one.
+    pub fn with_clock(make: impl FnOnce(Arc<dyn Clock>) -> Arc<dyn Clock>) -> Server {
+        let disk = SimDisk::new(1);
+        let mut env = daruma_sim::env(&disk, 1);
+        env.clock = make(env.clock);
+        Server {
+            disk,
+            instance: start(&env),
+            seed: 1,
         }
     }
 

@@ -64,7 +64,7 @@ fn users(ex: &Execution<'_>, entry: &DatabaseEntry) -> Vec<i32> {
 }
 
 /// Waits until this session is the only one in the database, and the only one with a transaction that has written there; WITH
-/// ROLLBACK ends the others. Nobody comes before the guard is dropped.
+/// ROLLBACK ends the others, from when on nobody comes. Nor does anybody before the guard is dropped.
 pub(super) fn exclusive<'e>(
     ex: &Execution<'_>,
     entry: &'e DatabaseEntry,
@@ -82,7 +82,7 @@ pub(super) fn exclusive<'e>(
         Some(Termination::RollbackImmediate) => Some(Duration::ZERO),
         None => None,
     };
-    let mut ended = false;
+    let mut wanted = None;
     loop {
         if let Some(shut) = shut(ex, entry) {
             return Ok(shut);
@@ -91,10 +91,12 @@ pub(super) fn exclusive<'e>(
         let waited = clock.monotonic().saturating_sub(start);
         if let Some(patience) = patience
             && waited >= patience
-            && !ended
+            && wanted.is_none()
         {
-            end_sessions(ex, entry);
-            ended = true;
+            wanted = entry.want(ex.spid());
+            if wanted.is_some() {
+                end_sessions(ex, entry);
+            }
         }
         if patience.is_some_and(|p| waited > p + EXCLUSIVE_WAIT) {
             return Err(messages::error(5061, &[&entry.name()]));

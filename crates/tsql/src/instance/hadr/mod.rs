@@ -19,6 +19,7 @@ mod service;
 
 pub(crate) use routing::is_url;
 pub use routing::{Route, route};
+pub(crate) use rows::Leaving;
 pub use rows::ServerRows;
 pub use service::{
     ClusterMemberSeen, ClusterSeen, DatabaseAct, DatabaseReplicaState, EndpointIdentity, GroupAct,

@@ -174,6 +174,8 @@ pub trait HadrService: Send + Sync {
     fn is_enabled(&self) -> bool;
     /// The endpoint is to be as defined; `None`: it was dropped. Peers are those that may connect from now on.
     fn set_endpoint(&self, endpoint: Option<(&EndpointDef, EndpointIdentity)>) -> Result<()>;
+    /// Peers that may connect to the endpoint from now on, by their certificates, where the rest of it stays.
+    fn set_peers(&self, peers: &[Vec<u8>]);
     /// A group with this server as its primary.
     fn create_group(&self, group: &GroupDef) -> Result<()>;
     /// Its definition is about to change, on the primary: nothing leaves the group yet, and nobody else is told. Followed by
@@ -265,6 +267,7 @@ impl HadrService for NotEnabled {
             _ => Ok(()),
         }
     }
+    fn set_peers(&self, _: &[Vec<u8>]) {}
     fn create_group(&self, _: &GroupDef) -> Result<()> {
         Err(not_enabled())
     }

@@ -464,6 +464,10 @@ impl Job<'_, '_> {
         let saved = instance.change_database(&entry, |current| {
             def.owner = std::mem::take(&mut current.owner);
             def.owner_sid = current.owner_sid.take();
+            // A login that has been dropped since it began to restore owns nothing.
+            if self.entry.is_none() && instance.logins.list().owner_of(&def).is_none() {
+                instance.give_to_administrator(&mut def);
+            }
             *current = def;
             Ok(())
         });

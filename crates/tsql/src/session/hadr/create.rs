@@ -176,15 +176,10 @@ impl Execution<'_> {
             return Err(not_enabled());
         }
         let missing = || group_missing("drop", name);
-        let (group, _mark) = self.atomic(|| {
-            self.lock_logins()?;
-            let picked = hadr.groups.leave(|g| names_equal(&g.name, name));
-            let picked = picked
-                .filter(|(g, _)| self.may_alter_group(g.id))
-                .ok_or_else(missing)?;
-            self.forget_permissions(class::AVAILABILITY_GROUP, picked.0.id)?;
-            Ok(picked)
-        })?;
+        let fits = |g: &GroupDef| names_equal(&g.name, name);
+        let may = |id| self.may_alter_group(id);
+        let picked = self.leave(&hadr.groups, class::AVAILABILITY_GROUP, fits, may)?;
+        let (group, _mark) = picked.ok_or_else(missing)?;
         // Its definition goes first: a crash leaves databases that are in no group, and not a group that cannot be started.
         let is_gone = hadr
             .groups

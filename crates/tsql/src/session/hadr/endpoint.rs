@@ -104,15 +104,10 @@ impl Execution<'_> {
         found
             .filter(|e| self.may_alter_endpoint(e.id))
             .ok_or_else(missing)?;
-        let (found, _mark) = self.atomic(|| {
-            self.lock_logins()?;
-            let picked = hadr.endpoints.leave(|e| names_equal(&e.name, name));
-            let picked = picked
-                .filter(|(e, _)| self.may_alter_endpoint(e.id))
-                .ok_or_else(missing)?;
-            self.forget_permissions(class::ENDPOINT, picked.0.id)?;
-            Ok(picked)
-        })?;
+        let fits = |e: &EndpointDef| names_equal(&e.name, name);
+        let may = |id| self.may_alter_endpoint(id);
+        let picked = self.leave(&hadr.endpoints, class::ENDPOINT, fits, may)?;
+        let (found, _mark) = picked.ok_or_else(missing)?;
         let service = hadr.service();
         hadr.endpoints
             .remove(found.id, || service.set_endpoint(None))

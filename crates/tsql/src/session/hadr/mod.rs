@@ -26,8 +26,9 @@ use super::access::class;
 use super::execution::Execution;
 use crate::error::{Result, SqlError};
 use crate::host::Host;
+use crate::instance::hadr::{Leaving, ServerRows};
 use crate::messages;
-use daruma_catalog::{GroupDef, LoginDef, PermissionState};
+use daruma_catalog::{GroupDef, LoginDef, PermissionState, ServerRow};
 use daruma_syntax::ast::{self, DropKind};
 use std::sync::Arc;
 
@@ -83,6 +84,25 @@ impl Execution<'_> {
             |login| login.permissions.iter().any(on_it),
             |login| login.permissions.retain(|p| !on_it(p)),
         )
+    }
+
+    /// What is dropped, marked, when the permissions on it are gone; `None` when it, or the right to drop it, went while this waited
+    /// for who changes logins.
+    fn leave<'r, T: ServerRow + Clone>(
+        &self,
+        rows: &'r ServerRows<T>,
+        class: u8,
+        fits: impl Fn(&T) -> bool,
+        may: impl Fn(i32) -> bool,
+    ) -> Result<Option<(Arc<T>, Leaving<'r>)>> {
+        self.atomic(|| {
+            self.lock_logins()?;
+            let picked = rows.leave(fits).filter(|(row, _)| may(row.id()));
+            if let Some((row, _)) = &picked {
+                self.forget_permissions(class, row.id())?;
+            }
+            Ok(picked)
+        })
     }
 }
 
