@@ -5,10 +5,9 @@
 //! hard before the login has the password: a crash between the two makes another one, and never locks everybody out.
 
 use crate::error::ServerError;
-use crate::tls::write_private;
+use crate::tls::{remove, write_private};
 use daruma_base::Random;
 use daruma_tsql::instance::Instance;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
@@ -69,14 +68,12 @@ pub(crate) fn set_password(
                 logins.set_password(&name, given)?;
             }
             // What it says is no password any more; a crash may have come between the two.
-            remove(file)?;
+            remove(&file)?;
             Ok(None)
         }
         None if logins.has_password(&name) => Ok(None),
         None => {
             let text = make_password(random);
-            // Whatever lies there, a link too, is replaced and not written through.
-            remove(file.clone())?;
             write_private(&file, format!("{text}\n").as_bytes())?;
             sync_folder(data_dir)?;
             logins.set_password(&name, &text)?;
@@ -92,15 +89,6 @@ fn sync_folder(folder: &Path) -> Result<(), ServerError> {
         path: folder.to_path_buf(),
         source,
     })
-}
-
-fn remove(file: PathBuf) -> Result<(), ServerError> {
-    match fs::remove_file(&file) {
-        Err(source) if source.kind() != ErrorKind::NotFound => {
-            Err(ServerError::WriteFile { path: file, source })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Letters and digits by chance.

@@ -181,22 +181,34 @@ fn is_host_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(allowed) && name != "localhost"
 }
 
-/// Writes a file that its owner alone can read, to the disk.
+/// Writes a file that its owner alone can read, to the disk. Whatever lies there, a link too, is replaced and not written through: it
+/// would keep its mode.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), ServerError> {
     let failed = |source: io::Error| ServerError::WriteFile {
         path: PathBuf::from(path),
         source,
     };
+    remove(path)?;
     let opened = OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
         .open(path);
     let mut file = opened.map_err(failed)?;
     file.write_all(bytes)
         .and_then(|()| file.sync_all())
         .map_err(failed)
+}
+
+/// Removes a file, if it is there.
+pub(crate) fn remove(path: &Path) -> Result<(), ServerError> {
+    match fs::remove_file(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(ServerError::WriteFile {
+            path: PathBuf::from(path),
+            source,
+        }),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -223,6 +235,29 @@ mod tests {
             fs::read(dir.path().join(CERTIFICATE_FILE)).expect("reads"),
             certificate
         );
+    }
+
+    /// What somebody else put there is neither written through nor read by more people than may.
+    #[test]
+    fn a_made_key_replaces_what_lies_at_its_place() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let (key, other) = (dir.path().join(KEY_FILE), dir.path().join("other"));
+        let made = || {
+            TlsSettings::from_directory(EncryptionPolicy::On, dir.path(), &[]).expect("makes");
+            let about = fs::symlink_metadata(&key).expect("exists");
+            assert!(about.is_file());
+            assert_eq!(about.permissions().mode() & 0o777, 0o600);
+            // The next one is made anew.
+            fs::remove_file(dir.path().join(CERTIFICATE_FILE)).expect("removes");
+        };
+        fs::write(&key, "open").expect("writes");
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).expect("sets the mode");
+        made();
+        fs::write(&other, "kept").expect("writes");
+        fs::remove_file(&key).expect("removes");
+        std::os::unix::fs::symlink(&other, &key).expect("links");
+        made();
+        assert_eq!(fs::read(&other).expect("reads"), b"kept");
     }
 
     #[test]
