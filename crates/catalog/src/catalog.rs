@@ -244,7 +244,7 @@ impl Catalog {
     }
 
     /// As `next_value`, of a sequence. After a crash it may give the value again unless the log is hard up to the position, if there is
-    /// one, before the value is used outside of this database ([`Database::harden`]).
+    /// one, before the value is used outside of this database ([`Database::harden_within`]).
     pub fn next_in_sequence<E: From<CatalogError>>(
         &self,
         id: ObjectId,

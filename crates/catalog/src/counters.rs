@@ -80,6 +80,8 @@ struct Counter {
     last: Option<i128>,
     /// Value stored in the tree: `last` may move up to here freely.
     reserved: Option<i128>,
+    /// Where the log has it, if this server has stored it since the database was opened.
+    stored_at: Option<Lsn>,
 }
 
 pub(crate) struct Counters {
@@ -96,6 +98,7 @@ impl Counters {
         let counter = |s: Stored| Counter {
             last: s.last,
             reserved: s.last,
+            stored_at: None,
         };
         let entries = stored.into_iter();
         let map = entries.filter_map(|(key, s)| Some((counter_of(&key)?, counter(s))));
@@ -108,8 +111,8 @@ impl Counters {
         self.map.lock().get(&id).and_then(|c| c.last)
     }
 
-    /// Gives out the value that `next` computes from the last one, and where the log has the mark, when this moved it. A
-    /// counter without a `pace` goes on as it came to the value.
+    /// Gives out the value that `next` computes from the last one, and where the log has the mark that covers it, which may have
+    /// been moved for an earlier one. A counter without a `pace` goes on as it came to the value.
     pub(crate) fn advance<E: From<crate::CatalogError>>(
         &self,
         id: CounterId,
@@ -119,23 +122,23 @@ impl Counters {
         let mut map = self.map.lock();
         let counter = map.entry(id).or_default();
         let value = next(counter.last)?;
-        let moved = match covers(counter, value) {
-            true => None,
-            false => Some(self.reserve(id, pace, counter, value)?),
-        };
+        if !covers(counter, value) {
+            self.reserve(id, pace, counter, value)?;
+        }
         counter.last = Some(value);
-        Ok((value, moved))
+        Ok((value, counter.stored_at))
     }
 
     /// Sets the last value, whatever it was, durably with the next commit. `None`: as if never used.
     pub(crate) fn set(&self, id: CounterId, last: Option<i128>) -> Result<()> {
         let mut map = self.map.lock();
-        self.store(id, last)?;
+        let stored_at = Some(self.store(id, last)?);
         map.insert(
             id,
             Counter {
                 last,
                 reserved: last,
+                stored_at,
             },
         );
         Ok(())
@@ -151,7 +154,7 @@ impl Counters {
         let mut map = self.map.lock();
         for (id, counter) in map.iter_mut() {
             if counter.last != counter.reserved {
-                self.store(*id, counter.last)?;
+                counter.stored_at = Some(self.store(*id, counter.last)?);
                 counter.reserved = counter.last;
             }
         }
@@ -164,7 +167,7 @@ impl Counters {
         pace: Option<Pace>,
         counter: &mut Counter,
         value: i128,
-    ) -> Result<Lsn> {
+    ) -> Result<()> {
         let block = match id {
             CounterId::RowNumber(_) | CounterId::RowVersion => NUMBER_BLOCK,
             _ => VALUE_BLOCK,
@@ -176,9 +179,9 @@ impl Counters {
             (_, Some(pace)) => pace.mark(value),
             _ => value.saturating_add(step.saturating_mul(block)),
         };
-        let at = self.store(id, Some(mark))?;
+        counter.stored_at = Some(self.store(id, Some(mark))?);
         counter.reserved = Some(mark);
-        Ok(at)
+        Ok(())
     }
 
     fn store(&self, id: CounterId, last: Option<i128>) -> Result<Lsn> {

@@ -724,9 +724,15 @@ impl Database {
         self.store.log.harden_all()
     }
 
-    /// Returns once the log up to and including the record at `lsn` is hard, here and on every commit participant.
-    pub fn harden(&self, lsn: Lsn) -> Result<()> {
-        self.store.log.harden(lsn)
+    /// Is the record at `lsn` hard, here and on every commit participant?
+    pub fn is_hard(&self, lsn: Lsn) -> bool {
+        self.store.log.is_hard(lsn)
+    }
+
+    /// Hardens the log up to and including the record at `lsn` here, and waits for a while for the commit participants to have it
+    /// too. False when they take longer.
+    pub fn harden_within(&self, lsn: Lsn, limit: Duration) -> Result<bool> {
+        self.store.log.harden_within(lsn, limit)
     }
 
     /// Log writer's step: makes delayed commits durable that are due; how long until the next ones are.

@@ -585,7 +585,7 @@ impl Txn {
         self.commit_by(None, is_hard, append).map(|_| ())
     }
 
-    /// As `commit` with `Durability::Delayed`; gives the position of its record, for [`Database::harden`].
+    /// As `commit` with `Durability::Delayed`; gives the position of its record, for [`Database::harden_within`].
     pub fn commit_delayed(&self) -> Result<Lsn> {
         let append = |log: &Log, body: &[u8], now, appended: &dyn Fn(Lsn)| {
             log.commit(body, now, Durability::Delayed, appended)

@@ -3,6 +3,9 @@
 mod common;
 
 use common::Server;
+use daruma_tsql::error::{Result, SqlError};
+use daruma_tsql::sink::{Done, EnvChange, OutputColumn, Sink};
+use daruma_value::Value;
 
 const RANGE: &str = "DECLARE @first sql_variant;
     EXEC sys.sp_sequence_get_range @sequence_name = N'wide', @range_size = 3000000, @range_first_value = @first OUTPUT;
@@ -102,4 +105,69 @@ fn a_value_that_left_its_database_is_not_given_again_after_a_crash() {
         .expect("a number");
         assert!(next > 1, "{name} gives {next} again");
     }
+}
+
+/// Tells nothing to anybody, and does something when the first row comes: in the middle of the statement.
+struct AtFirstRow<F>(Option<F>);
+
+impl<F: FnOnce()> Sink for AtFirstRow<F> {
+    fn columns(&mut self, _: &[OutputColumn]) -> Result<()> {
+        Ok(())
+    }
+
+    fn row(&mut self, _: &[Value]) -> Result<()> {
+        if let Some(then) = self.0.take() {
+            then();
+        }
+        Ok(())
+    }
+
+    fn done(&mut self, _: Done) -> Result<()> {
+        Ok(())
+    }
+
+    fn message(&mut self, _: &SqlError) -> Result<()> {
+        Ok(())
+    }
+
+    fn env_change(&mut self, _: EnvChange) -> Result<()> {
+        Ok(())
+    }
+
+    fn return_status(&mut self, _: i32) -> Result<()> {
+        Ok(())
+    }
+
+    fn return_value(&mut self, _: u16, _: &str, _: &OutputColumn, _: &Value) -> Result<()> {
+        Ok(())
+    }
+
+    fn function_value(&mut self, _: &OutputColumn, _: &Value) -> Result<()> {
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The statement that has moved the mark has not come to its wait for it.
+#[test]
+fn a_value_of_a_block_that_another_has_begun_is_not_given_again_after_a_crash() {
+    let server = Server::new();
+    let (mut client, mut other) = (server.connect(), server.connect());
+    client.done("CREATE SEQUENCE s AS int START WITH 1 CACHE 10");
+    client.done("CHECKPOINT");
+    let mut told = String::new();
+    let mut sink = AtFirstRow(Some(|| {
+        told = other.scalar("SELECT NEXT VALUE FOR s");
+        server.disk.stop();
+    }));
+    let text = "SELECT NEXT VALUE FOR s FROM (VALUES (1), (2)) AS t (i)";
+    let _ = client.session.execute_batch(text, &mut sink);
+    drop((client, other));
+    let server = server.crash();
+    let next = server.connect().scalar("SELECT NEXT VALUE FOR s");
+    let [told, next] = [told, next].map(|n| n.parse::<i32>().expect("a number"));
+    assert!(told > 1 && next > told, "{next} after {told}");
 }

@@ -395,7 +395,6 @@ impl Drop for Manager {
 fn the_example_of_a_manager_promotes_whoever_has_everything() {
     let root = tempfile::tempdir().expect("temporary directory");
     let mut servers = group(root.path(), "CONFIGURATION_ONLY");
-    let _manager = Manager::start(&servers);
     let [alfa, bravo, _] = &mut servers;
     let load = Load::begin([alfa.port, bravo.port], 1_000);
     let more = |server: &Server, than: u32| {
@@ -403,6 +402,9 @@ fn the_example_of_a_manager_promotes_whoever_has_everything() {
         server.wait_for(&text, "1");
     };
     more(alfa, 50);
+    all_know(&servers, 2);
+    let _manager = Manager::start(&servers);
+    let [alfa, bravo, _] = &mut servers;
     alfa.kill();
     bravo.wait_for(OWN_ROLE, "PRIMARY");
     let known = bravo.patient_value(COUNT);

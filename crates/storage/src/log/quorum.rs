@@ -168,13 +168,33 @@ impl Log {
     pub fn settles_within(&self, limit: Duration) -> Result<bool> {
         self.harden_all_here()?;
         let end = self.hardened();
-        if self.quorum() >= end {
+        self.quorum_within(limit, || self.quorum() >= end)
+    }
+
+    /// Hardens the record at `lsn` here, and waits for a while for the participants to have it too. False when they take longer.
+    pub fn harden_within(&self, lsn: Lsn, limit: Duration) -> Result<bool> {
+        if self.is_hard(lsn) {
+            return Ok(true);
+        }
+        self.harden_here(lsn)?;
+        let start = self.env.clock.monotonic();
+        let is_hard = self.quorum_within(limit, || self.is_hard(lsn));
+        if self.has_participants() {
+            let waited = self.env.clock.monotonic().saturating_sub(start);
+            self.waits.record(WaitKind::HadrSyncCommit, waited);
+        }
+        is_hard
+    }
+
+    /// Waits for a while for the quorum to be where it is wanted. False when it takes longer.
+    fn quorum_within(&self, limit: Duration, is_there: impl Fn() -> bool) -> Result<bool> {
+        if is_there() {
             return Ok(true);
         }
         let mut waiting = self.quorum.waiting.lock();
         waiting.threads += 1;
         for _ in 0..LOOKS {
-            if self.quorum() >= end || self.is_fenced() {
+            if is_there() || self.is_fenced() {
                 break;
             }
             self.quorum.moved.wait_for(&mut waiting, limit / LOOKS);
@@ -182,7 +202,7 @@ impl Log {
         waiting.threads -= 1;
         drop(waiting);
         self.check()?;
-        Ok(self.quorum() >= end)
+        Ok(is_there())
     }
 
     /// Returns once everything appended so far is hard here and on every participant.

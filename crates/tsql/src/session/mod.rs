@@ -137,7 +137,7 @@ pub(crate) struct SessionState {
     pub transaction: RefCell<Option<Transaction>>,
     pub trancount: Cell<u32>,
     pub late: unhard::Late,
-    /// Marks of sequences that the running statement has moved.
+    /// Marks of sequences that the running statement waits for.
     unhard_marks: sequence::UnhardMarks,
     /// When the thread's processor time was last read.
     pub cpu_read_utc: Cell<i64>,

@@ -2,15 +2,17 @@
 //!
 //! Theory: the mark behind which a sequence goes on after a crash is written without a wait for the disk. A value that is
 //! committed in the same database hardens after it. One that goes to a client or into another database does not: its
-//! statement waits for the mark before it commits, or ends.
+//! statement waits for the mark before it commits, or ends, whoever has moved it. What leaves before the end of a statement
+//! (rows that are more than a packet, texts of triggers) has not waited.
 //!
-//! Invariants: a range is taken whole or not at all, and the next value is the one behind it. No value is given to anybody
-//! twice, whenever the server crashes.
+//! Invariants: a range is taken whole or not at all, and the next value is the one behind it. No value of a statement that has
+//! ended is given again, whenever the server crashes.
 
 use super::Execution;
 use super::types::integer_value;
 use crate::error::Result;
-use crate::instance::{OpenDatabase, TEMPDB};
+use crate::host::cancelled;
+use crate::instance::OpenDatabase;
 use crate::messages;
 use daruma_base::Lsn;
 use daruma_catalog::{ObjectId, ObjectKind, SequenceDef};
@@ -20,8 +22,12 @@ use daruma_value::convert::{ConvertContext, convert};
 use daruma_value::{DataType, Value};
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// Marks of sequences that the running statement has moved and nobody has waited for: the last of each database.
+/// How long is waited for the other replicas before it is seen whether the client still wants to.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Marks that cover values which the running statement has taken, and were not hard then: the last of each database.
 #[derive(Default)]
 pub(crate) struct UnhardMarks(RefCell<Vec<(Arc<Database>, Lsn)>>);
 
@@ -64,17 +70,30 @@ impl Execution<'_> {
     /// Before a statement commits or ends, and its values leave it: waits for the marks that its commit does not bring to the disk.
     #[inline]
     pub(super) fn harden_marks(&self) -> Result<()> {
-        match self.depth.get() > 0 || self.state.unhard_marks.0.borrow().is_empty() {
+        match self.depth.get() > 0 {
             true => Ok(()),
-            false => self.harden_moved_marks(),
+            false => self.harden_noted_marks(),
+        }
+    }
+
+    /// The same where the statement around this one has not come to its end, and a commit does not wait for that.
+    #[inline]
+    pub(super) fn harden_noted_marks(&self) -> Result<()> {
+        let has_none = self.state.unhard_marks.0.borrow().is_empty();
+        match has_none {
+            true => Ok(()),
+            false => self.wait_for_marks(),
         }
     }
 
     #[cold]
-    fn harden_moved_marks(&self) -> Result<()> {
+    fn wait_for_marks(&self) -> Result<()> {
         for (database, at) in self.state.unhard_marks.0.take() {
-            if !self.state.will_harden(database.id()) {
-                database.harden(at)?;
+            if self.state.will_harden(database.id()) {
+                continue;
+            }
+            while !database.harden_within(at, PATIENCE)? {
+                cancelled(&self.state.entry.cancel)?;
             }
         }
         Ok(())
@@ -89,9 +108,9 @@ impl Execution<'_> {
         sequence: &SequenceDef,
         next: impl FnOnce(Option<i128>) -> Result<i128>,
     ) -> Result<i128> {
-        let (value, moved) = open.catalog.next_in_sequence(id, sequence, next)?;
-        if let Some(at) = moved
-            && open.storage.id() != TEMPDB
+        let (value, mark) = open.catalog.next_in_sequence(id, sequence, next)?;
+        if let Some(at) = mark
+            && !open.storage.is_hard(at)
         {
             self.state.unhard_marks.note(&open.storage, at);
         }

@@ -180,6 +180,8 @@ impl SessionState {
 impl Execution<'_> {
     /// COMMIT: as `SessionState::commit_transaction`, late where that is possible.
     pub(crate) fn commit_transaction(&self, delayed: Option<bool>) -> Result<Option<u64>> {
+        // In a trigger: what has fired it has not come to its end.
+        self.harden_noted_marks()?;
         let result = self.state.commit_transaction(delayed, self.lateness());
         self.hold_back_if_late();
         result
