@@ -578,19 +578,19 @@ impl Txn {
     /// Ends the transaction; with `Durability::Full` only after its log is on disk. When that fails the database is
     /// fenced and the outcome is known only after its recovery.
     pub fn commit(&self, durability: Durability) -> Result<()> {
+        self.commit_as(durability).map(|_| ())
+    }
+
+    fn commit_as(&self, durability: Durability) -> Result<Lsn> {
         let append = |log: &Log, body: &[u8], now, appended: &dyn Fn(Lsn)| {
             log.commit(body, now, durability, appended)
         };
-        let is_hard = durability == Durability::Full;
-        self.commit_by(None, is_hard, append).map(|_| ())
+        self.commit_by(None, durability == Durability::Full, append)
     }
 
     /// As `commit` with `Durability::Delayed`; gives the position of its record, for [`Database::harden_within`].
     pub fn commit_delayed(&self) -> Result<Lsn> {
-        let append = |log: &Log, body: &[u8], now, appended: &dyn Fn(Lsn)| {
-            log.commit(body, now, Durability::Delayed, appended)
-        };
-        self.commit_by(None, false, append)
+        self.commit_as(Durability::Delayed)
     }
 
     /// As `commit`, durably, with a record that decides for other databases.
