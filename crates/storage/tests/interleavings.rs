@@ -25,6 +25,9 @@ const WRITERS: u64 = 3;
 const PAIRS: u64 = 2;
 const ROUNDS: u64 = 4;
 const STACK_BYTES: usize = 1 << 20;
+const SEED: u64 = 20_261_123;
+#[cfg(feature = "planted-bugs")]
+const PLANTED_ROUNDS: u64 = 40;
 
 /// A thread that sleeps lets the others run.
 #[derive(Default)]
@@ -379,12 +382,16 @@ fn power_loss(world: &Arc<World>) {
 }
 
 fn explore(is_accelerated: bool, has_participant: bool) {
+    explore_from(SEED, is_accelerated, has_participant);
+}
+
+fn explore_from(seed: u64, is_accelerated: bool, has_participant: bool) {
     let runs = std::env::var("DARUMA_MODEL_RUNS").ok();
     let runs = runs.and_then(|n| n.parse().ok()).unwrap_or(150);
     let mut config = Config::new();
     config.stack_size = STACK_BYTES;
     config.max_steps = shuttle::MaxSteps::ContinueAfter(5_000_000);
-    let scheduler = RandomScheduler::new_from_seed(20_261_123, runs);
+    let scheduler = RandomScheduler::new_from_seed(seed, runs);
     Runner::new(scheduler, config).run(move || {
         let world = World::new(is_accelerated, has_participant);
         live(&world);
@@ -409,12 +416,14 @@ fn commits_that_wait_for_a_participant_end_in_any_order_of_threads() {
 }
 
 /// The model checker is only worth what it catches. Each of these bugs needs another thread between two steps: one thread alone never
-/// meets it.
+/// meets it. Which order of threads shows it moves with every change of the code, so the search goes on from seed to seed until one does.
 #[cfg(feature = "planted-bugs")]
 #[test]
 fn what_is_appended_while_the_log_is_written_and_counts_as_hard_is_noticed() {
     plant(Some(Bug::HardenAppended));
-    let explored = std::panic::catch_unwind(|| explore(false, false));
+    let is_noticed = (0..PLANTED_ROUNDS).any(|round| {
+        std::panic::catch_unwind(|| explore_from(SEED + round, false, false)).is_err()
+    });
     plant(None);
-    assert!(explored.is_err(), "no order of threads shows it");
+    assert!(is_noticed, "no order of threads shows it");
 }
