@@ -145,10 +145,9 @@ pub fn first_pages(spec: &FileSpec, guid: u64) -> [Page; 2] {
 }
 
 fn io_error(action: &'static str, spec: &FileSpec) -> impl FnOnce(std::io::Error) -> StorageError {
-    let path = spec.path.clone();
     move |source| StorageError::Io {
         action,
-        path,
+        path: spec.path.clone(),
         source,
     }
 }

@@ -19,6 +19,8 @@ const PRESENT: u8 = 0x01;
 /// Ends a variable part; a zero byte inside is written as `ZERO ESCAPED`.
 const ZERO: u8 = 0x00;
 const ESCAPED: u8 = 0xFF;
+/// Room for a key column of most types with its mark, so that a short key is one allocation.
+const KEY_BYTES: usize = 16;
 
 /// Appends the key of one column. A value of another kind than `data_type` is encoded by its own kind.
 pub fn encode_key(
@@ -29,6 +31,7 @@ pub fn encode_key(
     out: &mut Vec<u8>,
 ) {
     let start = out.len();
+    out.reserve(KEY_BYTES);
     match value {
         Value::Null => out.push(NULL),
         present => {

@@ -59,8 +59,10 @@ impl CodePage {
 
     /// The text of bytes in this page; what is no text becomes U+FFFD.
     pub fn decode(self, bytes: &[u8]) -> CompactString {
-        if bytes.is_ascii() {
-            return CompactString::from_utf8_lossy(bytes);
+        // Of every page, and at once; the lossy way goes from character to character.
+        match std::str::from_utf8(bytes) {
+            Ok(text) if self == CodePage::Utf8 || text.is_ascii() => return text.into(),
+            _ => {}
         }
         match self {
             CodePage::Utf8 => CompactString::from_utf8_lossy(bytes),

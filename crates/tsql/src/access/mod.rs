@@ -392,18 +392,19 @@ impl IndexAccess {
         blobs: &[(usize, [u8; 16])],
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let value = |o: &usize| values.get(*o).ok_or_else(|| damaged("row too short"));
-        let mut cells = self
-            .carried
-            .iter()
-            .map(|o| value(o).map(Cell::Value))
-            .collect::<Result<Vec<_>>>()?;
-        for (position, reference) in blobs {
-            if let Some(cell) = cells.get_mut(*position) {
-                *cell = Cell::Overflow(reference);
-            }
+        if self.carried.iter().any(|o| *o >= values.len()) {
+            return Err(damaged("row too short"));
         }
-        self.layout.encode_cells(&cells, out).map_err(corrupt)
+        let cell = |position: usize| {
+            let blob = blobs.iter().find(|(of, _)| *of == position);
+            let value = self.carried.get(position).and_then(|o| values.get(*o));
+            match blob {
+                Some((_, reference)) => Cell::Overflow(reference),
+                None => Cell::Value(value.unwrap_or(&Value::Null)),
+            }
+        };
+        let count = self.carried.len();
+        self.layout.encode_each(count, cell, out).map_err(corrupt)
     }
 
     /// Position and bytes of the longest value that is worth moving into a blob.

@@ -19,6 +19,9 @@ use daruma_storage::Isolation;
 use daruma_value::Value;
 use std::sync::Arc;
 
+/// Columns of which none is changed: a list of them says no for those that it lacks.
+const NO_COLUMNS: &[bool] = &[];
+
 /// Rows before and after, for triggers.
 #[derive(Default)]
 struct Gathered {
@@ -47,15 +50,14 @@ impl Effects {
         action: TriggerAction,
         changed: Option<Vec<bool>>,
     ) -> Result<Effects> {
-        let none = vec![false; table.width()];
         let is = |wanted| action == wanted;
         let parent_columns = if is(TriggerAction::Delete) {
-            Some(none.as_slice())
+            Some(NO_COLUMNS)
         } else {
             changed.as_deref()
         };
         let child_columns = if is(TriggerAction::Insert) {
-            Some(none.as_slice())
+            Some(NO_COLUMNS)
         } else {
             changed.as_deref()
         };
@@ -74,11 +76,10 @@ impl Effects {
 
     /// Without foreign keys (bulk load that does not check them).
     pub fn unchecked(host: &dyn Host, table: &Writable, fire_triggers: bool) -> Result<Effects> {
-        let none = vec![false; table.width()];
         Ok(Effects {
             action: TriggerAction::Insert,
-            parents: ParentLookups::new(host, table.table(), Some(&none))?,
-            children: ChildLookups::new(host, table.table(), Some(&none))?,
+            parents: ParentLookups::new(host, table.table(), Some(NO_COLUMNS))?,
+            children: ChildLookups::new(host, table.table(), Some(NO_COLUMNS))?,
             images: (fire_triggers && host.has_triggers(table.table(), TriggerAction::Insert))
                 .then(Gathered::default),
             changed: None,

@@ -92,6 +92,18 @@ pub enum Cell<'a> {
     Overflow(&'a [u8; OVERFLOW_BYTES]),
 }
 
+impl Cell<'_> {
+    /// Bytes among the variable data, where the cell goes there; what a variant takes beside its value is not counted.
+    fn variable_bytes(&self) -> usize {
+        match self {
+            Cell::Overflow(reference) => reference.len(),
+            Cell::Value(Value::Str(text)) => text.len(),
+            Cell::Value(Value::Bytes(bytes)) => bytes.len(),
+            Cell::Value(_) => 0,
+        }
+    }
+}
+
 impl<'a> From<&'a Value> for Cell<'a> {
     fn from(value: &'a Value) -> Cell<'a> {
         Cell::Value(value)
@@ -252,15 +264,15 @@ impl RowLayout {
         })
     }
 
-    /// As `encode`, where variable columns may be overflow references.
-    pub fn encode_cells(&self, cells: &[Cell<'_>], out: &mut Vec<u8>) -> Result<(), RowError> {
-        self.check_count(cells.len())?;
-        self.encode_with(out, |column| {
-            cells
-                .get(column)
-                .copied()
-                .unwrap_or(Cell::Value(&Value::Null))
-        })
+    /// As `encode`, of `count` columns that `cell` gives; variable ones may be overflow references.
+    pub fn encode_each<'v>(
+        &self,
+        count: usize,
+        cell: impl Fn(usize) -> Cell<'v>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RowError> {
+        self.check_count(count)?;
+        self.encode_with(out, cell)
     }
 
     fn check_count(&self, found: usize) -> Result<(), RowError> {
@@ -290,7 +302,11 @@ impl RowLayout {
         wide: bool,
     ) -> Result<(), RowError> {
         let count = self.slots.len();
-        let mut writer = Writer::start(out, self.shape(count), count, wide);
+        let variable: usize = (0..count).map(|column| cell(column).variable_bytes()).sum();
+        out.clear();
+        let shape = self.shape(count);
+        out.reserve(shape.ends + shape.variable_count * end_bytes(wide) + variable);
+        let mut writer = Writer::start(out, shape, count, wide);
         for (column, slot) in self.slots.iter().enumerate() {
             writer.put(column, slot, cell(column))?;
         }

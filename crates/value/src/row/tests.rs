@@ -179,15 +179,13 @@ fn overflow_references_survive() {
     let reference = [7u8; OVERFLOW_BYTES];
     let (one, text) = (Value::Int(1), Value::str("short"));
     let mut bytes = Vec::new();
+    let cells = [
+        Cell::Value(&one),
+        Cell::Overflow(&reference),
+        Cell::Value(&text),
+    ];
     layout
-        .encode_cells(
-            &[
-                Cell::Value(&one),
-                Cell::Overflow(&reference),
-                Cell::Value(&text),
-            ],
-            &mut bytes,
-        )
+        .encode_each(cells.len(), |column| cells[column], &mut bytes)
         .expect("encode");
     let view = RowView::new(&layout, &bytes).expect("view");
     assert_eq!(view.value(1), Ok(Column::Overflow(reference)));
