@@ -107,17 +107,17 @@ fn a_value_that_left_its_database_is_not_given_again_after_a_crash() {
     }
 }
 
-/// Tells nothing to anybody, and does something when the first row comes: in the middle of the statement.
-struct AtFirstRow<F>(Option<F>);
+/// Tells nothing to anybody, and does something when the first row or text comes: in the middle of the statement.
+struct AtFirst<F>(Option<F>);
 
-impl<F: FnOnce()> Sink for AtFirstRow<F> {
+impl<F: FnOnce(Option<&Value>)> Sink for AtFirst<F> {
     fn columns(&mut self, _: &[OutputColumn]) -> Result<()> {
         Ok(())
     }
 
-    fn row(&mut self, _: &[Value]) -> Result<()> {
+    fn row(&mut self, row: &[Value]) -> Result<()> {
         if let Some(then) = self.0.take() {
-            then();
+            then(row.first());
         }
         Ok(())
     }
@@ -127,6 +127,9 @@ impl<F: FnOnce()> Sink for AtFirstRow<F> {
     }
 
     fn message(&mut self, _: &SqlError) -> Result<()> {
+        if let Some(then) = self.0.take() {
+            then(None);
+        }
         Ok(())
     }
 
@@ -157,17 +160,50 @@ fn a_value_of_a_block_that_another_has_begun_is_not_given_again_after_a_crash() 
     let server = Server::new();
     let (mut client, mut other) = (server.connect(), server.connect());
     client.done("CREATE SEQUENCE s AS int START WITH 1 CACHE 10");
+    client.done("CREATE TABLE t (i int)");
+    client.done(
+        "CREATE TRIGGER takes ON t AFTER INSERT AS
+            DECLARE @v int; SET @v = NEXT VALUE FOR s; PRINT 'taken'",
+    );
     client.done("CHECKPOINT");
     let mut told = String::new();
-    let mut sink = AtFirstRow(Some(|| {
+    let mut sink = AtFirst(Some(|_: Option<&Value>| {
         told = other.scalar("SELECT NEXT VALUE FOR s");
         server.disk.stop();
     }));
-    let text = "SELECT NEXT VALUE FOR s FROM (VALUES (1), (2)) AS t (i)";
-    let _ = client.session.execute_batch(text, &mut sink);
+    let _ = (client.session).execute_batch("INSERT t VALUES (1)", &mut sink);
     drop((client, other));
     let server = server.crash();
     let next = server.connect().scalar("SELECT NEXT VALUE FOR s");
     let [told, next] = [told, next].map(|n| n.parse::<i32>().expect("a number"));
     assert!(told > 1 && next > told, "{next} after {told}");
+}
+
+#[test]
+fn a_value_in_a_row_that_goes_out_before_its_statement_ends_is_not_given_again_after_a_crash() {
+    for text in [
+        "SELECT NEXT VALUE FOR s FROM (VALUES (1), (2), (3)) AS t (i)",
+        "INSERT t OUTPUT inserted.v SELECT NEXT VALUE FOR s FROM (VALUES (1), (2), (3)) AS t (i)",
+        "EXEC p",
+    ] {
+        let server = Server::new();
+        let mut client = server.connect();
+        client.done("CREATE SEQUENCE s AS int START WITH 1 NO CACHE");
+        client.done("CREATE TABLE t (v int)");
+        client
+            .done("CREATE PROCEDURE p AS SELECT NEXT VALUE FOR s FROM (VALUES (1), (2)) AS t (i)");
+        client.done("CHECKPOINT");
+        let mut told = Value::Null;
+        let mut sink = AtFirst(Some(|value: Option<&Value>| {
+            told = value.cloned().unwrap_or(Value::Null);
+            server.disk.stop();
+        }));
+        let _ = client.session.execute_batch(text, &mut sink);
+        drop(client);
+        let server = server.crash();
+        let next = server.connect().scalar("SELECT NEXT VALUE FOR s");
+        let next = next.parse::<i32>().expect("a number");
+        assert_eq!(told, Value::Int(1), "{text}");
+        assert!(next > 1, "{text}: {next} is given again");
+    }
 }

@@ -243,6 +243,7 @@ impl<'a> Execution<'a> {
             rows.push(row.to_vec());
             return Ok(());
         }
+        self.harden_marks_of_row()?;
         let cut = self.cut_row(row);
         let row = cut.as_deref().unwrap_or(row);
         match &*self.described.borrow() {

@@ -2,8 +2,8 @@
 //!
 //! Theory: the mark behind which a sequence goes on after a crash is written without a wait for the disk. A value that is
 //! committed in the same database hardens after it. One that goes to a client or into another database does not: its
-//! statement waits for the mark before it commits, or ends, whoever has moved it. What leaves before the end of a statement
-//! (rows that are more than a packet, texts of triggers) has not waited.
+//! statement waits for the mark before it commits, or ends, whoever has moved it, and before a row goes to the client, which
+//! may be long before that. A text of a trigger (PRINT) has not waited.
 //!
 //! Invariants: a range is taken whole or not at all, and the next value is the one behind it. No value of a statement that has
 //! ended is given again, whenever the server crashes.
@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::host::cancelled;
 use crate::instance::OpenDatabase;
 use crate::messages;
-use daruma_base::Lsn;
+use daruma_base::{DatabaseId, Lsn};
 use daruma_catalog::{ObjectId, ObjectKind, SequenceDef};
 use daruma_storage::Database;
 use daruma_syntax::ast::ObjectName;
@@ -82,14 +82,25 @@ impl Execution<'_> {
         let has_none = self.state.unhard_marks.0.borrow().is_empty();
         match has_none {
             true => Ok(()),
-            false => self.wait_for_marks(),
+            false => self.wait_for_marks(|database| self.state.will_harden(database)),
         }
     }
 
+    /// The same for a row that goes to the client now: its statement's commit comes later.
+    #[inline]
+    pub(super) fn harden_marks_of_row(&self) -> Result<()> {
+        let has_none = self.state.unhard_marks.0.borrow().is_empty();
+        match has_none {
+            true => Ok(()),
+            false => self.wait_for_marks(|_| false),
+        }
+    }
+
+    /// Waits for all but those of databases that are waited for otherwise.
     #[cold]
-    fn wait_for_marks(&self) -> Result<()> {
+    fn wait_for_marks(&self, is_awaited: impl Fn(DatabaseId) -> bool) -> Result<()> {
         for (database, at) in self.state.unhard_marks.0.take() {
-            if self.state.will_harden(database.id()) {
+            if is_awaited(database.id()) {
                 continue;
             }
             while !database.harden_within(at, PATIENCE)? {
