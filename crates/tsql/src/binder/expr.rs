@@ -577,8 +577,14 @@ impl Binder<'_> {
             expr: Box::new(expr),
             value: Box::new(value),
         };
+        // Asked for each row, it ends at the first one that answers; asked once, a smaller set is kept.
+        let rel = match bound.rel {
+            rel if rel.outer_columns().is_empty() => rel,
+            Rel::Distinct { input, .. } => *input,
+            rel => rel,
+        };
         Ok(Scalar::condition(Kind::Subquery(Box::new(Subquery {
-            rel: bound.rel,
+            rel,
             kind,
         }))))
     }

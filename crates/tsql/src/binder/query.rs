@@ -116,7 +116,7 @@ impl Binder<'_> {
         self.only_existence = true;
         let bound = self.subquery(query);
         self.only_existence = false;
-        Ok(bound?.rel)
+        Ok(bound?.rel.for_existence())
     }
 
     pub(super) fn query(&mut self, query: &Query, nested: bool) -> Result<BoundQuery> {

@@ -822,6 +822,23 @@ impl Rel {
         }
     }
 
+    /// The same where it only matters whether there is a row: order, distinctness and computed columns are dropped, TOP n too.
+    pub fn for_existence(self) -> Rel {
+        match self {
+            Rel::Sort { input, .. } | Rel::Distinct { input, .. } | Rel::Compute { input, .. } => {
+                input.for_existence()
+            }
+            Rel::Top(top)
+                if top.offset.is_none()
+                    && !top.percent
+                    && top.count.as_ref().is_some_and(is_positive) =>
+            {
+                top.input.for_existence()
+            }
+            other => other,
+        }
+    }
+
     /// The rows with further columns.
     pub fn compute(self, items: Vec<(ColId, Scalar)>) -> Rel {
         if items.is_empty() {
@@ -1017,3 +1034,13 @@ impl Rel {
         }
     }
 }
+
+/// A count that is a literal above zero, converted or not.
+fn is_positive(count: &Scalar) -> bool {
+    match &count.kind {
+        Kind::Const(value) => value.as_i64().is_some_and(|n| n > 0),
+        Kind::Convert { input, .. } => is_positive(input),
+        _ => false,
+    }
+}
+

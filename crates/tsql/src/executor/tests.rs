@@ -245,6 +245,10 @@ fn a_condition_without_a_row_around_it_is_asked_before_all_joins() {
         ),
         ("a x CROSS JOIN a y", "NOT EXISTS (SELECT 1 FROM b)"),
         (
+            "a x CROSS JOIN a y",
+            "NOT EXISTS (SELECT DISTINCT x.id FROM b)",
+        ),
+        (
             "a x CROSS JOIN a y CROSS JOIN a z",
             "-1 IN (SELECT SUM(id) FROM b GROUP BY t)",
         ),
@@ -259,6 +263,21 @@ fn a_condition_without_a_row_around_it_is_asked_before_all_joins() {
         );
         assert_eq!(count, Value::Int(0), "{joins}, {condition}");
         assert!(looks < 1_000, "{joins}, {condition}: {looks}");
+    }
+}
+
+/// Whether there is a row is known with the first one, and so is that one of them answers.
+#[test]
+fn a_subquery_with_distinct_ends_at_the_row_that_answers() {
+    let host = host();
+    for condition in [
+        "NOT EXISTS (SELECT DISTINCT q.k + o.id FROM b q CROSS JOIN b r WHERE q.id + r.id >= o.id)",
+        "o.id > ALL (SELECT DISTINCT o.id + q.id * 0 FROM b q CROSS JOIN b r WHERE q.id + r.id >= 0)",
+    ] {
+        let text = format!("SELECT COUNT(*) FROM b o WHERE o.id < 100 AND {condition}");
+        let (looks, count) = looks_of(&host, &text);
+        assert_eq!(count, Value::Int(0), "{condition}");
+        assert!(looks < 1_000, "{condition}: {looks}");
     }
 }
 

@@ -247,7 +247,7 @@ impl<'c> Rewriter<'c> {
             return false;
         }
         let query = std::mem::replace(&mut sub.rel, Rel::One);
-        sub.rel = existence(self.rel(query));
+        sub.rel = self.rel(query).for_existence();
         let outer = rel.produced();
         let rest = pull(sub.rel.clone(), &outer, &mut Vec::new());
         !rest.outer_columns().is_disjoint(&outer)
@@ -451,7 +451,7 @@ impl<'c> Rewriter<'c> {
         on.into_iter().for_each(|c| split(c, &mut conditions));
         // With a condition the rows themselves matter (IN): their TOP stays.
         if matches!(kind, JoinKind::Semi | JoinKind::Anti) && conditions.is_empty() {
-            right = existence(right);
+            right = right.for_existence();
         }
         if kind != JoinKind::Full && !right.outer_columns().is_disjoint(&left_columns) {
             let mut pulled = Vec::new();
@@ -744,30 +744,6 @@ fn split(condition: Scalar, out: &mut Vec<Scalar>) {
             })))),
         },
         _ => out.push(condition),
-    }
-}
-
-/// A relation that only matters by having rows: order, distinctness and computed columns are dropped, TOP n too.
-fn existence(rel: Rel) -> Rel {
-    match rel {
-        Rel::Sort { input, .. } => existence(*input),
-        Rel::Top(top)
-            if top.offset.is_none()
-                && !top.percent
-                && top.count.as_ref().is_some_and(is_positive) =>
-        {
-            existence(top.input)
-        }
-        other => other,
-    }
-}
-
-/// A count that is a literal above zero, converted or not.
-fn is_positive(count: &Scalar) -> bool {
-    match &count.kind {
-        Kind::Const(value) => value.as_i64().is_some_and(|n| n > 0),
-        Kind::Convert { input, .. } => is_positive(input),
-        _ => false,
     }
 }
 
