@@ -780,14 +780,19 @@ impl Scalar {
 
     /// May it give another value or an effect when evaluated again with the same inputs?
     pub fn is_volatile(&self) -> bool {
-        self.any(&|s| match &s.kind {
+        self.any(&Scalar::is_volatile_itself)
+    }
+
+    /// The same of this node, whatever stands in it.
+    pub fn is_volatile_itself(&self) -> bool {
+        match &self.kind {
             Kind::NextValue(_) => true,
             Kind::Call { name, .. } => matches!(
                 &**name,
                 "NEWID" | "RAND" | "NEWSEQUENTIALID" | "CRYPT_GEN_RANDOM"
             ),
             _ => false,
-        })
+        }
     }
 }
 
@@ -1043,4 +1048,3 @@ fn is_positive(count: &Scalar) -> bool {
         _ => false,
     }
 }
-

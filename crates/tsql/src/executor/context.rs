@@ -8,6 +8,7 @@ use super::counts::ActualRows;
 use super::kept_rows::KeptRows;
 use super::operator::{Operator, build};
 use super::plan::Plan;
+use super::value_set::ValueSet;
 use super::xml::Documents;
 use crate::error::{Result, SqlError};
 use crate::host::{Host, SessionSettings, TableRef, check_cancel};
@@ -15,11 +16,10 @@ use crate::instance::Promise;
 use crate::messages;
 use daruma_base::memory::thread_bytes;
 use daruma_storage::IoCounters;
-use daruma_value::compare::write_key;
+use daruma_value::Value;
 use daruma_value::convert::ConvertContext;
-use daruma_value::{CollationId, Value};
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -131,34 +131,6 @@ pub enum Known {
     /// They are too many to be kept.
     TooMany,
     Values(ValueSet),
-}
-
-/// Values of a subquery as keys.
-#[derive(Default)]
-pub struct ValueSet {
-    pub keys: HashSet<Vec<u8>>,
-    pub has_null: bool,
-    /// Approximate numbers: their keys do not meet those of exact ones.
-    pub has_float: bool,
-    /// Memory held for `keys`.
-    pub bytes: usize,
-}
-
-impl ValueSet {
-    /// Is the value among these? `None`: nobody can know, for NULL.
-    pub fn contains(&self, value: &Value, collation: CollationId) -> Option<bool> {
-        if value.is_null() {
-            let is_empty = self.keys.is_empty() && !self.has_null;
-            return is_empty.then_some(false);
-        }
-        let mut key = Vec::new();
-        write_key(value, collation, &mut key);
-        match self.keys.contains(&key) {
-            true => Some(true),
-            false if self.has_null => None,
-            false => Some(false),
-        }
-    }
 }
 
 /// Values of the variables that a plan reads.

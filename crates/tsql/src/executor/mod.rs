@@ -47,6 +47,7 @@ mod spill;
 mod subplan;
 mod tally;
 mod top;
+mod value_set;
 mod vector;
 mod window;
 mod window_tree;

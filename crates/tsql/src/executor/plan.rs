@@ -41,6 +41,10 @@ pub struct Subplan {
     pub node: Node,
     /// Parameters it reads: the key of its memory.
     pub reads: Vec<usize>,
+    /// Expressions over them whose values are the key where none of them fails; empty where the parameters themselves are.
+    pub key: Vec<Expr>,
+    /// Asked again for the same parameters it may answer otherwise.
+    pub is_volatile: bool,
 }
 
 /// An operator with the columns of its rows.

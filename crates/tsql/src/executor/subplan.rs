@@ -1,11 +1,13 @@
 //! Subqueries evaluated for the rows around them.
 //!
-//! Theory: the row's values become parameters; the result is remembered by the parameters that the subquery reads, so a
-//! subquery without any runs once, and one that meets the same values again does not run at all. An IN subquery that is asked for
-//! another value under the same parameters gives all its values, once, to a set.
+//! Theory: the row's values become parameters; the result is remembered by what the subquery reads of them (`planner::remembered`), so a
+//! subquery that reads nothing runs once, and one that meets the same values again does not run at all. One that is compared by IN, ANY or ALL
+//! and asked for another value under the same parameters gives all its values, once, to a set (`value_set`). One that would give
+//! other values each time (NEWID) is not remembered where it looks at the row around it.
 
-use super::context::{Ctx, Known, SubplanState, ValueSet};
+use super::context::{Ctx, Known, SubplanState};
 use super::expr::{Expr, SubqueryCall, holds};
+use super::value_set::ValueSet;
 use crate::error::{Result, SqlError};
 use daruma_syntax::ast::CompareOp;
 use daruma_value::compare::{compare, write_key};
@@ -15,8 +17,6 @@ use daruma_value::{CollationId, Value};
 const MEMO_MAX: usize = 65_536;
 /// Memory of the sets of one subquery that depends on the rows around it; beyond this they begin anew.
 const SETS_BYTES_MAX: usize = 16 << 20;
-/// What a key of a set takes beside its bytes.
-const KEY_BYTES: usize = 48;
 
 fn bind(call: &SubqueryCall, row: &[Value], cx: &Ctx<'_>) -> Result<()> {
     for (expr, slot) in &call.bind {
@@ -26,25 +26,49 @@ fn bind(call: &SubqueryCall, row: &[Value], cx: &Ctx<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The present values of the parameters that a subquery reads. They are told apart exactly, not as a collation would.
-fn read_key(call: &SubqueryCall, cx: &Ctx<'_>) -> Vec<u8> {
+/// What a subquery reads of the rows around it, at present. Values are told apart exactly, not as a collation would.
+/// `None`: it runs anew each time.
+fn read_key(call: &SubqueryCall, cx: &Ctx<'_>) -> Option<Vec<u8>> {
     let mut key = Vec::new();
-    if let Some(subplan) = cx.plan.subplans.get(call.subplan) {
+    let Some(subplan) = cx.plan.subplans.get(call.subplan) else {
+        return Some(key);
+    };
+    if subplan.is_volatile && !subplan.reads.is_empty() {
+        return None;
+    }
+    let is_computed = write_computed(&subplan.key, &mut key, cx).is_ok();
+    if subplan.key.is_empty() || !is_computed {
+        key.clear();
         for slot in &subplan.reads {
             write_key(&cx.param(*slot), CollationId::BIN2, &mut key);
         }
     }
-    key
+    // The two kinds of keys do not meet.
+    if !subplan.key.is_empty() {
+        key.push(u8::from(is_computed));
+    }
+    Some(key)
 }
 
-/// Finds or computes a result for what `key` tells of parameters.
+/// Writes the values of expressions over the parameters. Errors are theirs: the subquery may never evaluate what fails here.
+fn write_computed(parts: &[Expr], key: &mut Vec<u8>, cx: &Ctx<'_>) -> Result<()> {
+    for part in parts {
+        write_key(&part.eval(&[], cx)?, CollationId::BIN2, key);
+    }
+    Ok(())
+}
+
+/// Finds or computes a result for what `key` tells of parameters; without a key it is computed.
 fn remembered(
     call: &SubqueryCall,
-    key: Vec<u8>,
+    key: Option<Vec<u8>>,
     cx: &Ctx<'_>,
     run: impl FnOnce(&mut SubplanState) -> Result<Value>,
 ) -> Result<Value> {
     cx.with_subplan(call.subplan, |state| {
+        let Some(key) = key else {
+            return run(state);
+        };
         if let Some(known) = state.memo.get(&key) {
             return Ok(known.clone());
         }
@@ -97,27 +121,26 @@ pub fn any(
 ) -> Result<Option<bool>> {
     bind(call, row, cx)?;
     let parameters = read_key(call, cx);
-    let is_keyed = op == CompareOp::Equal && !is_float(&left);
+    let is_fixed = parameters.as_ref().is_some_and(Vec::is_empty);
     let among = |state: &mut SubplanState| {
-        let set = match is_keyed {
-            true => set_under(state, call, &parameters, value, collation, cx)?,
-            false => None,
+        let set = match &parameters {
+            Some(parameters) => {
+                let new = || ValueSet::new(op, collation);
+                set_under(state, call, parameters, new, value, cx)?
+            }
+            None => None,
         };
-        // Keys of approximate numbers tell nothing.
-        let set = set.filter(|set| !set.has_float);
-        Ok(set.map(|set| set.contains(&left, collation)))
+        Ok(set.and_then(|set| set.answer(&left)))
     };
-    if parameters.is_empty()
-        && let Some(found) = cx.with_subplan(call.subplan, among)?
-    {
+    if is_fixed && let Some(found) = cx.with_subplan(call.subplan, among)? {
         return Ok(found);
     }
-    let mut key = parameters.clone();
-    write_key(&left, collation, &mut key);
+    let key = parameters.clone().map(|mut key| {
+        write_key(&left, collation, &mut key);
+        key
+    });
     let found = remembered(call, key, cx, |state| {
-        if !parameters.is_empty()
-            && let Some(found) = among(state)?
-        {
+        if !is_fixed && let Some(found) = among(state)? {
             return Ok(found.map_or(Value::Null, Value::Bit));
         }
         cx.restart(call.subplan, state)?;
@@ -144,26 +167,24 @@ pub fn any(
 }
 
 /// All values of a subquery under the present parameters. `None` where they are not worth it: a set takes all rows of the subquery, an answer
-/// perhaps a few, so one that depends on the rows around it has a set when it is asked again.
+/// perhaps a few, so a set is made when it is asked again. IN without parameters mostly is.
 fn set_under<'s>(
     state: &'s mut SubplanState,
     call: &SubqueryCall,
     parameters: &[u8],
+    new: impl Fn() -> ValueSet,
     value: &Expr,
-    collation: CollationId,
     cx: &Ctx<'_>,
 ) -> Result<Option<&'s ValueSet>> {
     let depends = !parameters.is_empty();
     let known = match state.sets.get(parameters) {
         Some(Known::Values(_) | Known::TooMany) => None,
-        None if depends => Some(Known::Asked),
-        None | Some(Known::Asked) => {
-            Some(known_values(state, call, depends, value, collation, cx)?)
-        }
+        None if depends || new().is_of_ends() => Some(Known::Asked),
+        None | Some(Known::Asked) => Some(known_values(state, call, depends, new(), value, cx)?),
     };
     if let Some(known) = known {
         let bytes = match &known {
-            Known::Values(set) if depends => set.bytes,
+            Known::Values(set) if depends => set.bytes(),
             _ => 0,
         };
         if state.set_bytes + bytes > SETS_BYTES_MAX || state.sets.len() >= MEMO_MAX {
@@ -179,43 +200,27 @@ fn set_under<'s>(
     })
 }
 
-/// The values of a subquery, unless those of one that depends on the rows around it are too many to be kept.
+/// The values of a subquery in a set, unless those of one that depends on the rows around it are too many to be kept.
 fn known_values(
     state: &mut SubplanState,
     call: &SubqueryCall,
     depends: bool,
+    mut set: ValueSet,
     value: &Expr,
-    collation: CollationId,
     cx: &Ctx<'_>,
 ) -> Result<Known> {
     cx.restart(call.subplan, state)?;
-    let mut set = ValueSet::default();
     while advance(state, cx)? {
         for row in state.batch.rows() {
-            let value = value.get(row, cx)?;
-            if value.is_null() {
-                set.has_null = true;
-                continue;
-            }
-            set.has_float |= is_float(&value);
-            let mut key = Vec::new();
-            write_key(&value, collation, &mut key);
-            let bytes = key.len() + KEY_BYTES;
-            if depends && set.bytes + bytes > SETS_BYTES_MAX / 4 {
-                cx.release(set.bytes);
+            let taken = set.add(&*value.get(row, cx)?);
+            cx.hold(taken)?;
+            if depends && set.bytes() > SETS_BYTES_MAX / 4 {
+                cx.release(set.bytes());
                 return Ok(Known::TooMany);
-            }
-            if set.keys.insert(key) {
-                cx.hold(bytes)?;
-                set.bytes += bytes;
             }
         }
     }
     Ok(Known::Values(set))
-}
-
-fn is_float(value: &Value) -> bool {
-    matches!(value, Value::Float(_) | Value::Real(_) | Value::Variant(_))
 }
 
 fn advance(state: &mut SubplanState, cx: &Ctx<'_>) -> Result<bool> {

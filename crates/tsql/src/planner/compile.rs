@@ -1,6 +1,7 @@
 //! Bound expressions to compiled ones: columns become positions or parameters, constants are folded.
 
 use super::Planner;
+use super::remembered::{Memory, memory_of};
 use crate::binder::tree::*;
 use crate::binder::with_stack;
 use crate::error::Result;
@@ -316,14 +317,14 @@ impl Planner<'_> {
     /// Plans a subquery that is evaluated in place.
     fn subplan(&mut self, rel: &Rel, columns: &[ColId], schema: &[ColId]) -> Result<SubqueryCall> {
         let required: ColSet = columns.iter().copied().collect();
-        let outer: Vec<ColId> = rel.outer_columns().into_iter().collect();
+        let outer = rel.outer_columns();
         let node = self.node(rel, &required)?;
         let mut bind = Vec::new();
         let mut reads = Vec::new();
-        for id in outer {
-            let slot = self.parameter(id);
+        for id in &outer {
+            let slot = self.parameter(*id);
             reads.push(slot);
-            if let Some(position) = schema.iter().position(|c| *c == id) {
+            if let Some(position) = schema.iter().position(|c| c == id) {
                 bind.push((Expr::Slot(position), slot));
             }
         }
@@ -331,7 +332,20 @@ impl Planner<'_> {
             .first()
             .and_then(|c| node.schema.iter().position(|s| s == c))
             .unwrap_or(0);
-        self.subplans.push(Subplan { node, reads });
+        let (key, is_volatile) = match memory_of(rel, &outer) {
+            Memory::Columns => (Vec::new(), false),
+            Memory::Parts(parts) => {
+                let key = parts.into_iter().map(|part| self.expr(part, &[]));
+                (key.collect::<Result<_>>()?, false)
+            }
+            Memory::Volatile => (Vec::new(), true),
+        };
+        self.subplans.push(Subplan {
+            node,
+            reads,
+            key,
+            is_volatile,
+        });
         Ok(SubqueryCall {
             subplan: self.subplans.len() - 1,
             bind,

@@ -19,7 +19,7 @@ use daruma_value::{CollationId, DataType};
 use std::sync::Arc;
 
 /// An equality between the two sides of a join.
-struct Equality {
+pub(super) struct Equality {
     left: Scalar,
     right: Scalar,
     collation: CollationId,
@@ -457,7 +457,7 @@ pub(super) fn all_of(mut parts: Vec<Cond>) -> Cond {
     }
 }
 
-fn equalities(on: &[Scalar], left: &ColSet, right: &ColSet) -> Vec<Equality> {
+pub(super) fn equalities(on: &[Scalar], left: &ColSet, right: &ColSet) -> Vec<Equality> {
     let mut found = Vec::new();
     for (position, condition) in on.iter().enumerate() {
         let Kind::Compare {

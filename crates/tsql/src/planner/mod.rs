@@ -18,6 +18,7 @@ mod join_order;
 mod joins;
 mod ordering;
 mod physical;
+mod remembered;
 pub mod rewrite;
 mod sets;
 

@@ -1,8 +1,8 @@
 //! Rewriting the bound tree: subqueries become joins, conditions move down to the rows they speak of.
 //!
 //! Theory: every rule keeps the meaning for all data.
-//! * EXISTS, IN and ANY among the conjuncts of a WHERE become semi joins, their negations anti joins; not an EXISTS that would still
-//!   look at the row around it.
+//! * EXISTS, IN and ANY among the conjuncts of a WHERE become semi joins, their negations anti joins; not those that would be asked for each
+//!   row as a join, too: in place they run once for the same values, and before the row is joined to others.
 //! * The right side of a join that looks at its left side gives up the filters that do so, and the join takes them over;
 //!   what then looks at the left side no more is an ordinary join.
 //! * A LEFT join whose right side must not be NULL afterwards is an inner join; a FULL join of which one side must not be is an
@@ -171,13 +171,13 @@ impl<'c> Rewriter<'c> {
             _ => &condition,
         };
         if let Kind::Subquery(sub) = &inner.kind
-            && looks_at_nothing(sub)
+            && looks_at_none_of(sub, &rel.produced())
         {
             // Asked once, before any row is read: a join would make all rows first.
             self.scalar(&mut condition);
             return rel.filter(Some(condition));
         }
-        if self.stays_correlated(&rel, &mut condition) {
+        if self.stays_in_place(&rel, &mut condition) {
             return self.push(rel, condition);
         }
         let (negated, inner) = match &condition.kind {
@@ -199,21 +199,9 @@ impl<'c> Rewriter<'c> {
                 JoinKind::Semi
             };
             let right = sub.rel.clone();
-            // NOT IN with NULLs about is looked up in the set of values; as a join it would compare every pair.
-            let as_set = negated
-                && on.iter().any(|c| matches!(c.kind, Kind::Or(_)))
-                && sub.rel.outer_columns().is_empty()
-                && matches!(
-                    sub.kind,
-                    SubqueryKind::Any {
-                        op: CompareOp::Equal,
-                        ..
-                    }
-                );
-            let same_row = as_set
-                || on
-                    .iter()
-                    .any(|c| c.any(&|s| matches!(s.kind, Kind::Subquery(_))));
+            let same_row = on
+                .iter()
+                .any(|c| c.any(&|s| matches!(s.kind, Kind::Subquery(_))));
             if !same_row {
                 return self.join(Join {
                     kind,
@@ -233,24 +221,58 @@ impl<'c> Rewriter<'c> {
         self.push(rel, condition)
     }
 
-    /// Rewrites the query of an EXISTS. True when it would look at the row around it as a join, too: it runs for each row either
-    /// way, and in place it runs once for the same values, and before the row is joined to others.
-    fn stays_correlated(&self, rel: &Rel, condition: &mut Scalar) -> bool {
-        let exists = match &mut condition.kind {
-            Kind::Not(inner) => &mut inner.kind,
-            kind => kind,
+    /// Rewrites the query of EXISTS or ANY. True when a join would ask for each row all the same.
+    fn stays_in_place(&self, rel: &Rel, condition: &mut Scalar) -> bool {
+        let (negated, kind) = match &mut condition.kind {
+            Kind::Not(inner) => (true, &mut inner.kind),
+            kind => (false, kind),
         };
-        let Kind::Subquery(sub) = exists else {
+        let Kind::Subquery(sub) = kind else {
             return false;
         };
-        if !matches!(sub.kind, SubqueryKind::Exists) {
+        let query = std::mem::replace(&mut sub.rel, Rel::One);
+        let mut compares = Vec::new();
+        let mut compared = None;
+        match &mut sub.kind {
+            SubqueryKind::Scalar(_) => {
+                sub.rel = query;
+                return false;
+            }
+            SubqueryKind::Exists => sub.rel = self.rel(query).for_existence(),
+            SubqueryKind::Any { op, expr, value } => {
+                sub.rel = self.rel(query);
+                self.scalar(expr);
+                compares = self.any_condition(*op, expr, value, negated);
+                compared = Some((&**expr, &**value));
+            }
+        }
+        let outer = rel.produced();
+        let mut pulled = Vec::new();
+        let right = pull(sub.rel.clone(), &outer, &mut pulled);
+        if !right.outer_columns().is_disjoint(&outer) {
+            // Unless the comparison finds its rows by an index.
+            let is_or = compares.iter().any(|c| matches!(c.kind, Kind::Or(_)));
+            let column = compared.and_then(|(_, value)| value.as_column());
+            return is_or || !column.is_some_and(|column| reaches_table(&right, column));
+        }
+        let inner = right.produced();
+        let mut conditions = compares.iter().chain(&pulled);
+        if conditions.any(|c| ties(c, &outer, &inner)) {
             return false;
         }
-        let query = std::mem::replace(&mut sub.rel, Rel::One);
-        sub.rel = self.rel(query).for_existence();
-        let outer = rel.produced();
-        let rest = pull(sub.rel.clone(), &outer, &mut Vec::new());
-        !rest.outer_columns().is_disjoint(&outer)
+        // A comparison that is the same for all rows around it goes into the right side of a join.
+        let is_asked = |(expr, value): (&Scalar, &Scalar)| {
+            !expr.column_set().is_disjoint(&outer)
+                && !expr.is_volatile()
+                && value.ty.data_type != DataType::Variant
+        };
+        if !compared.is_none_or(is_asked) {
+            return false;
+        }
+        // What reads none of its rows lets it run or not. Where others do it is read again for other values, and what is more than a table
+        // would be made again; without any its values are made once, and every row asks the set of them.
+        let reads_none = |c: &Scalar| c.column_set().is_disjoint(&inner);
+        pulled.iter().all(reads_none) || super::joins::base_table(&right).is_some()
     }
 
     /// Turns correlated scalar aggregates in `scalar` into outer joins of `input` with the grouped subquery.
@@ -660,14 +682,57 @@ impl<'c> Rewriter<'c> {
     }
 }
 
-/// EXISTS or ANY whose answer is the same for all rows of a statement.
-fn looks_at_nothing(sub: &Subquery) -> bool {
+/// Does a condition on the column go down to a table that has it, where an index may serve it?
+fn reaches_table(rel: &Rel, column: ColId) -> bool {
+    match rel {
+        Rel::Table(_) => true,
+        Rel::Filter { input, .. } | Rel::Sort { input, .. } | Rel::Distinct { input, .. } => {
+            reaches_table(input, column)
+        }
+        Rel::Compute { input, items } => match items.iter().find(|(id, _)| *id == column) {
+            Some((_, made)) => made.as_column().is_some_and(|c| reaches_table(input, c)),
+            None => reaches_table(input, column),
+        },
+        Rel::Join(join) => {
+            let sides = match join.kind {
+                JoinKind::Inner => [Some(&join.left), Some(&join.right)],
+                JoinKind::Left | JoinKind::Semi | JoinKind::Anti => [Some(&join.left), None],
+                JoinKind::Full => [None, None],
+            };
+            let mut sides = sides.into_iter().flatten();
+            sides.any(|side| side.produced().contains(&column) && reaches_table(side, column))
+        }
+        Rel::Aggregate(g) => {
+            g.sets.is_none() && g.keys.contains(&column) && reaches_table(&g.input, column)
+        }
+        Rel::Set(set) => {
+            let at = set.columns.iter().position(|c| *c == column);
+            let mut branches = set.branches.iter();
+            set.op != SetOp::Except
+                && branches.any(|(branch, ids)| {
+                    let own = at.and_then(|at| ids.get(at));
+                    own.is_some_and(|c| reaches_table(branch, *c))
+                })
+        }
+        _ => false,
+    }
+}
+
+/// Is it an equality between two sides, by which rows of one find those of the other?
+fn ties(condition: &Scalar, left: &ColSet, right: &ColSet) -> bool {
+    !super::joins::equalities(std::slice::from_ref(condition), left, right).is_empty()
+}
+
+/// EXISTS or ANY whose answer is the same for all rows that have these columns.
+fn looks_at_none_of(sub: &Subquery, columns: &ColSet) -> bool {
     let is_fixed = match &sub.kind {
         SubqueryKind::Scalar(_) => false,
         SubqueryKind::Exists => true,
-        SubqueryKind::Any { expr, .. } => expr.column_set().is_empty() && !expr.is_volatile(),
+        SubqueryKind::Any { expr, .. } => {
+            expr.column_set().is_disjoint(columns) && !expr.is_volatile()
+        }
     };
-    is_fixed && sub.rel.outer_columns().is_empty()
+    is_fixed && sub.rel.outer_columns().is_disjoint(columns)
 }
 
 /// Would the condition become large because computed columns stand more than once in it?

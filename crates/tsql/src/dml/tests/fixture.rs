@@ -52,6 +52,8 @@ pub struct TestHost {
     cancel: CancelFlag,
     /// How often the cancel flag was looked at: once for so many rows of work.
     pub looks: Cell<u64>,
+    /// How often bytes were drawn: each time others.
+    draws: Cell<u64>,
 }
 
 /// A database to open sessions on, from any thread.
@@ -134,6 +136,7 @@ impl TestHost {
             next_object: Cell::new(1000),
             cancel: owner.cancel.clone(),
             looks: Cell::new(0),
+            draws: Cell::new(0),
             owner,
         }
     }
@@ -721,7 +724,11 @@ impl Host for TestHost {
         0.5
     }
     fn random_bytes(&self, buf: &mut [u8]) {
-        buf.fill(7);
+        self.draws.set(self.draws.get() + 1);
+        let drawn = self.draws.get().to_le_bytes().into_iter().cycle();
+        buf.iter_mut()
+            .zip(drawn)
+            .for_each(|(place, byte)| *place = byte);
     }
     fn memory_grant_bytes(&self) -> usize {
         self.grant_bytes.get()
