@@ -111,6 +111,19 @@ pub struct Reads {
     is_volatile: bool,
 }
 
+impl Reads {
+    /// Adds what was read further on, while all that is outside was the same.
+    pub fn add(&mut self, more: Reads) {
+        for (slot, value) in more.params {
+            if self.params.iter().all(|(known, _)| *known != slot) {
+                self.params.push((slot, value));
+            }
+        }
+        self.work_epoch = self.work_epoch.or(more.work_epoch);
+        self.is_volatile |= more.is_volatile;
+    }
+}
+
 /// A subquery between two evaluations.
 #[derive(Default)]
 pub struct SubplanState {

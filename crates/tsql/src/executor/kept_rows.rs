@@ -48,6 +48,11 @@ impl KeptRows {
         self.len
     }
 
+    /// Rows on disk are read once all were added.
+    pub fn is_on_disk(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// Adds a row of the width; beyond the grant all rows go to disk.
     pub fn add(&mut self, row: &[Value], cx: &Ctx<'_>) -> Result<()> {
         self.len += 1;

@@ -26,6 +26,7 @@ mod exposed;
 pub(crate) mod expr;
 pub(crate) mod function;
 mod hash_join;
+mod keep;
 mod kept;
 mod kept_rows;
 mod key_table;

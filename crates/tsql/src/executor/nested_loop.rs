@@ -1,7 +1,7 @@
 //! Nested loops: for each outer row the inner side runs again, with the outer row's values as its parameters.
 //!
 //! Theory: joins with an index seek inside, APPLY, and joins on anything but equality. When the inner side does not look
-//! at the outer row, its rows are read once and kept, on disk beyond the grant.
+//! at the outer row, its rows are read once, as far as anybody wants them, and kept, on disk beyond the grant.
 
 use super::batch::RowBatch;
 use super::context::{Ctx, Reads};
@@ -27,6 +27,8 @@ pub struct NestedLoopOp {
     /// Inner rows kept, when they are the same for all outer rows.
     spool: KeptRows,
     spooled: bool,
+    /// All inner rows are kept.
+    is_whole: bool,
     /// What the kept rows depend on.
     reads: Option<Reads>,
     spool_at: usize,
@@ -47,6 +49,7 @@ impl NestedLoopOp {
             inner_at: 0,
             spool: KeptRows::of(node.inner.schema.len()),
             spooled: false,
+            is_whole: false,
             reads: None,
             spool_at: 0,
             joined: Vec::new(),
@@ -81,33 +84,46 @@ impl NestedLoopOp {
         }
     }
 
-    /// Keeps the rows of the inner side, unless those kept before a new start are the same.
+    /// Begins to keep the rows of the inner side, unless those kept before a new start are the same.
     fn spool_inner(&mut self, cx: &Ctx<'_>) -> Result<()> {
         self.spooled = true;
         if self.reads.as_ref().is_some_and(|r| cx.reads_the_same(r)) {
             return Ok(());
         }
-        let begun = cx.begin_reads();
         if self.reads.take().is_some() {
             self.spool.clear(self.node.inner.schema.len(), cx);
+            self.is_whole = false;
             self.inner.rewind(cx)?;
         }
-        let mut batch = RowBatch::new();
-        while self.inner.next(cx, &mut batch)? {
-            cx.tick(batch.len() as u32)?;
-            for row in batch.rows() {
+        Ok(())
+    }
+
+    /// Keeps more rows of the inner side; false when there are none. Once they go to disk all of them do: they are read back only then.
+    fn spool_more(&mut self, cx: &Ctx<'_>) -> Result<bool> {
+        let before = self.spool.len();
+        while !self.is_whole && (self.spool.len() == before || self.spool.is_on_disk()) {
+            let begun = cx.begin_reads();
+            self.is_whole = !self.inner.next(cx, &mut self.inner_batch)?;
+            let reads = cx.end_reads(begun);
+            match &mut self.reads {
+                Some(known) => known.add(reads),
+                None => self.reads = Some(reads),
+            }
+            cx.tick(self.inner_batch.len() as u32)?;
+            for row in self.inner_batch.rows() {
                 self.spool.add(row, cx)?;
             }
+            if self.is_whole {
+                self.spool.finish()?;
+            }
         }
-        self.spool.finish()?;
-        self.reads = Some(cx.end_reads(begun));
-        Ok(())
+        Ok(self.spool.len() > before)
     }
 
     /// Moves to the next inner row; false when there is none left.
     fn advance(&mut self, cx: &Ctx<'_>) -> Result<bool> {
         if self.node.spool {
-            return Ok(self.spool_at < self.spool.len());
+            return Ok(self.spool_at < self.spool.len() || self.spool_more(cx)?);
         }
         if self.inner_at < self.inner_batch.len() {
             return Ok(true);

@@ -11,6 +11,7 @@ use super::context::Ctx;
 use super::counts::CountedOp;
 use super::expr::{Cond, Expr};
 use super::hash_join::HashJoinOp;
+use super::keep::KeepOp;
 use super::merge_join::MergeJoinOp;
 use super::nested_loop::NestedLoopOp;
 use super::plan::*;
@@ -116,6 +117,7 @@ fn made(node: &Node, cx: &Ctx<'_>) -> Result<Box<dyn Operator>> {
                 .collect::<Result<Vec<_>>>()?;
             Box::new(ConcatOp { inputs, at: 0 })
         }
+        Op::Keep(input) => Box::new(KeepOp::new(input, cx)?),
         Op::SetHash(set) => Box::new(SetHashOp::new(set.clone(), cx)?),
         Op::Recursive(recursive) => Box::new(RecursiveOp::new(recursive.clone(), width, cx)?),
         Op::WorkTable(id) => Box::new(WorkTableOp::new(*id, width)),

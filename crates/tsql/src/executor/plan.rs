@@ -77,6 +77,8 @@ pub enum Op {
     Top(Arc<TopNode>),
     Window(Arc<WindowNode>),
     Concat(Arc<Vec<Node>>),
+    /// Rows that are the same whenever the operator starts again.
+    Keep(Arc<Node>),
     /// EXCEPT or INTERSECT of two inputs.
     SetHash(Arc<SetHashNode>),
     Recursive(Arc<RecursiveNode>),

@@ -537,6 +537,66 @@ fn subqueries_within_subqueries_run_once_for_each_value_around_them() {
     assert!(looks < 2_000, "{looks}");
 }
 
+/// Groups, windows and sorts below a loop or in a subquery do not begin anew for each row around them that they do not look at.
+#[test]
+fn what_is_made_whole_below_a_loop_is_made_once() {
+    let host = host();
+    let groups = "(SELECT id % 5 AS m, COUNT(*) AS n FROM b GROUP BY id % 5) g";
+    for (query, expected) in [
+        (
+            format!(
+                "SELECT SUM(z.n) FROM a o CROSS APPLY (SELECT TOP (1) g.n + o.id * 0 AS n FROM {groups} ORDER BY g.m, o.id) z"
+            ),
+            3000 * 300,
+        ),
+        (
+            "SELECT SUM(z.r) FROM a o CROSS APPLY (SELECT MAX(w.r) AS r FROM
+                (SELECT id % 5 AS m, ROW_NUMBER() OVER (ORDER BY id % 5) AS r FROM b GROUP BY id % 5) w WHERE w.m <= o.id % 5) z"
+                .to_string(),
+            600 * 15,
+        ),
+        (
+            "SELECT COUNT(*) FROM a o OUTER APPLY (SELECT d.m FROM (SELECT DISTINCT TOP (100) id % 5 AS m FROM b) d WHERE d.m = o.id % 10) z
+                WHERE z.m IS NOT NULL"
+                .to_string(),
+            1500,
+        ),
+        (
+            "SELECT COUNT(*) FROM a o CROSS APPLY (SELECT d.m FROM (SELECT id % 5 AS m FROM b EXCEPT SELECT 1) d WHERE d.m >= o.id % 5) z"
+                .to_string(),
+            600 * (4 + 3 + 3 + 2 + 1),
+        ),
+        (
+            format!(
+                "SELECT COUNT(*) FROM a o WHERE o.id * 2 IN (SELECT g.m + o.id FROM {groups})"
+            ),
+            5,
+        ),
+    ] {
+        let (looks, found) = looks_of(&host, &query);
+        assert_eq!(found.as_i64(), Some(expected), "{query}");
+        // Made for each of 3,000 rows they read 1,500 rows each time: 4,400 looks.
+        assert!(looks < 200, "{query}: {looks}");
+    }
+}
+
+/// Who wants only the first rows of what is kept for all rows around it does not wait for the rest.
+#[test]
+fn rows_that_are_kept_are_made_as_far_as_they_are_wanted() {
+    let host = host();
+    for condition in [
+        // The first rows answer.
+        "EXISTS (SELECT q.k FROM b q CROSS JOIN b r WHERE q.id + r.id >= o.id)",
+        "NOT EXISTS (SELECT q.k FROM b q CROSS JOIN b r WHERE q.id + r.id - 10 > o.id)",
+    ] {
+        let text = format!("SELECT COUNT(*) FROM b o WHERE o.id < 100 AND {condition}");
+        let (looks, count) = looks_of(&host, &text);
+        let expected = if condition.starts_with("NOT") { 0 } else { 100 };
+        assert_eq!(count, Value::Int(expected), "{condition}");
+        assert!(looks < 100, "{condition}: {looks}");
+    }
+}
+
 #[test]
 fn what_looks_at_the_row_around_it_runs_again() {
     let host = host();

@@ -318,7 +318,7 @@ impl Planner<'_> {
     fn subplan(&mut self, rel: &Rel, columns: &[ColId], schema: &[ColId]) -> Result<SubqueryCall> {
         let required: ColSet = columns.iter().copied().collect();
         let outer = rel.outer_columns();
-        let node = self.node(rel, &required)?;
+        let node = self.repeated(!outer.is_empty(), |p| p.node(rel, &required))?;
         let mut bind = Vec::new();
         let mut reads = Vec::new();
         for id in &outer {

@@ -216,7 +216,7 @@ impl Planner<'_> {
             .fold(right.clone(), |rel, c| rewriter.push(rel, c.clone()));
         rewriter.end()?;
         let outer = inner_rel.outer_columns();
-        let inner = self.node(&inner_rel, needed)?;
+        let inner = self.repeated(true, |p| p.node(&inner_rel, needed))?;
         let mut bind = Vec::new();
         for (position, id) in left.schema.iter().enumerate() {
             if outer.contains(id) {

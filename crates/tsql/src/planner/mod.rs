@@ -43,6 +43,8 @@ pub struct Planner<'c> {
     depth: u32,
     /// Right sides of joins within right sides of joins.
     join_levels: u32,
+    /// What is planned runs again for rows around it.
+    is_repeated: bool,
     /// Columns made here.
     extra: ColId,
     /// Columns of tables, and what is known of those that were asked for.
@@ -74,6 +76,7 @@ impl<'c> Planner<'c> {
             extra: 0,
             depth: 0,
             join_levels: 0,
+            is_repeated: false,
             base: HashMap::new(),
             inputs: Vec::new(),
             planned: 0,

@@ -11,6 +11,7 @@ use crate::executor::expr::Expr;
 use crate::executor::length_max;
 use crate::executor::plan::*;
 use crate::host::check_cancel;
+use daruma_syntax::ast::SetOp;
 use std::sync::Arc;
 
 /// Wishes of the caller besides the rows.
@@ -34,7 +35,25 @@ impl Planner<'_> {
         required: &ColSet,
         wish: Wish<'_>,
     ) -> Result<Node> {
-        crate::binder::with_stack(|| self.node_here(rel, required, wish))
+        crate::binder::with_stack(|| match self.is_repeated && is_worth_keeping(rel) {
+            true => {
+                let node = self.repeated(false, |p| p.node_here(rel, required, wish))?;
+                Ok(kept(node))
+            }
+            false => self.node_here(rel, required, wish),
+        })
+    }
+
+    /// Plans what runs again for rows around it, or does not.
+    pub(super) fn repeated<T>(
+        &mut self,
+        is_repeated: bool,
+        plan: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let before = std::mem::replace(&mut self.is_repeated, is_repeated);
+        let planned = plan(self);
+        self.is_repeated = before;
+        planned
     }
 
     pub(super) fn node_here(
@@ -304,6 +323,32 @@ impl Planner<'_> {
     pub(super) fn extra_column(&mut self) -> ColId {
         self.extra += 1;
         self.columns.len() as ColId + self.extra
+    }
+}
+
+/// Are all rows made before the first one is given, and the same whatever the row around them is?
+fn is_worth_keeping(rel: &Rel) -> bool {
+    is_made_whole(rel) && rel.outer_columns().is_empty()
+}
+
+fn is_made_whole(rel: &Rel) -> bool {
+    match rel {
+        Rel::Aggregate(_) | Rel::Window { .. } | Rel::Sort { .. } | Rel::Distinct { .. } => true,
+        Rel::Set(set) => set.op != SetOp::UnionAll,
+        Rel::Top(top) => is_made_whole(&top.input),
+        _ => false,
+    }
+}
+
+fn kept(node: Node) -> Node {
+    let (schema, order) = (node.schema.clone(), node.order.clone());
+    let (rows, cost) = (node.rows, node.cost);
+    Node {
+        op: Op::Keep(Arc::new(node)),
+        schema,
+        rows,
+        cost,
+        order,
     }
 }
 

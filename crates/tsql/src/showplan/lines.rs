@@ -137,7 +137,7 @@ impl Shower<'_> {
         let words = &self.words;
         match &node.op {
             Op::One | Op::Values(_) | Op::Empty | Op::Concat(_) | Op::WorkTable(_) => String::new(),
-            Op::SetHash(_) => String::new(),
+            Op::SetHash(_) | Op::Keep(_) => String::new(),
             Op::Scan(scan) => self.scan(scan),
             Op::Virtual(v) => format!("OBJECT:([{}])", v.table.name()),
             Op::Filter(f) => {

@@ -145,7 +145,7 @@ fn names(node: &Node) -> [&'static str; 2] {
         Op::SetHash(s) if s.except => ["Hash Match", "Left Anti Semi Join"],
         Op::SetHash(_) => ["Hash Match", "Left Semi Join"],
         Op::Recursive(_) => ["Index Spool", "Lazy Spool"],
-        Op::WorkTable(_) => ["Table Spool", "Lazy Spool"],
+        Op::Keep(_) | Op::WorkTable(_) => ["Table Spool", "Lazy Spool"],
     }
 }
 
@@ -184,6 +184,7 @@ fn inputs(node: &Node) -> Vec<&Node> {
         Op::Top(n) => vec![&n.input],
         Op::Window(n) => vec![&n.input],
         Op::Concat(n) => n.iter().collect(),
+        Op::Keep(n) => vec![n],
         Op::SetHash(n) => vec![&n.left, &n.right],
         Op::Recursive(n) => vec![&n.anchor, &n.step],
         _ => Vec::new(),

@@ -452,7 +452,7 @@ impl<'p, 'w> Drawer<'p, 'w> {
                 self.w.open("Spool");
                 self.w.flag("Stack", true);
             }
-            Op::WorkTable(_) => self.w.open("Spool"),
+            Op::Keep(_) | Op::WorkTable(_) => self.w.open("Spool"),
         }
     }
 

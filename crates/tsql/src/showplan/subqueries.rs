@@ -50,6 +50,7 @@ pub(super) fn calls(node: &Node) -> Vec<Call> {
         | Op::Empty
         | Op::Concat(_)
         | Op::SetHash(_)
+        | Op::Keep(_)
         | Op::Recursive(_)
         | Op::WorkTable(_) => {}
     }
