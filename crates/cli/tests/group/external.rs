@@ -5,6 +5,7 @@ use super::{Load, check, insert};
 use daruma_client::client::ClientError;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const SEQUENCE_NUMBER: &str = "SELECT sequence_number FROM sys.availability_groups";
@@ -31,6 +32,11 @@ fn member(server: &Server, mode: &str) -> String {
 
 /// Group `g` with database `d`: ALFA leads, whoever has data is synchronized, and all have heard of it.
 fn group(root: &Path, third: &str) -> [Server; 3] {
+    group_of(root, third, 15)
+}
+
+/// The same, with the session timeout of ALFA in seconds: for so long its commits wait for one that is away, before it asks to go on without.
+fn group_of(root: &Path, third: &str, timeout_s: u32) -> [Server; 3] {
     let servers = ["ALFA", "BRAVO", "CHARLIE"].map(|name| Server::start(root, name));
     let [alfa, bravo, charlie] = &servers;
     acquaint(root, &[alfa, bravo, charlie]);
@@ -38,7 +44,10 @@ fn group(root: &Path, third: &str) -> [Server; 3] {
     alfa.sql("BACKUP DATABASE d TO DISK = 'd.bak'");
     alfa.sql(&format!(
         "CREATE AVAILABILITY GROUP g WITH (CLUSTER_TYPE = EXTERNAL) FOR DATABASE d REPLICA ON {}, {}, {}",
-        member(alfa, "SYNCHRONOUS_COMMIT"),
+        member(alfa, "SYNCHRONOUS_COMMIT").replace(
+            "SESSION_TIMEOUT = 15",
+            &format!("SESSION_TIMEOUT = {timeout_s}")
+        ),
         member(bravo, "SYNCHRONOUS_COMMIT"),
         member(charlie, third)
     ));
@@ -360,6 +369,60 @@ fn a_replica_with_asynchronous_commits_is_led_by_force_is_heard_and_yields_to_th
     charlie.wait_for(OWN_ROLE, "SECONDARY");
     takes_nothing(charlie);
     insert(bravo, 30..40);
+}
+
+/// Row 20, which is there, and of which nobody has heard that it is.
+fn begin(server: &Server) -> JoinHandle<Result<(), ClientError>> {
+    let mut client = server.connect("d").expect("connects");
+    let text = "INSERT t VALUES (20, 'nowhere else')";
+    let begun = std::thread::spawn(move || client.execute(text));
+    let is_there = "SELECT COUNT(*) FROM d.dbo.t WITH (NOLOCK) WHERE id = 20";
+    server.wait_for(is_there, "1");
+    begun
+}
+
+#[test]
+fn a_primary_that_was_passed_over_acknowledges_nothing_as_its_group_ends() {
+    const REMOVE: &str = "ALTER AVAILABILITY GROUP g REMOVE DATABASE d";
+    const STATE: &str = "SELECT state_desc FROM sys.databases WHERE name = 'd'";
+    let root = tempfile::tempdir().expect("temporary directory");
+    let mut servers = group_of(root.path(), "SYNCHRONOUS_COMMIT", 3_600);
+    let [alfa, bravo, charlie] = &mut servers;
+    insert(alfa, 0..20);
+    // Nobody lets it in any more, so that it hears of nothing.
+    for server in [&mut *bravo, &mut *charlie] {
+        server.sql("REVOKE CONNECT ON ENDPOINT::hadr FROM ALFA_login");
+        server.kill();
+    }
+    bravo.run();
+    charlie.run();
+    let primary = promote(&[bravo, charlie]);
+
+    let waits = begin(alfa);
+    assert_eq!(alfa.error("master", REMOVE), Some(41131));
+    assert!(!waits.is_finished(), "{}", alfa.log());
+    alfa.sql("DROP AVAILABILITY GROUP g");
+    let ended = waits.join().expect("the session's thread");
+    assert!(ended.is_err(), "{}", alfa.log());
+    alfa.wait_for(STATE, "RESTORING");
+    takes_nothing(alfa);
+    primary.wait_for(COUNT, "20");
+
+    // The one that leads may do both, and its databases stay open. Nobody else gets the second one, so that it is listed alone from then on.
+    for server in [&*bravo, &*charlie] {
+        server.sql("ALTER AVAILABILITY GROUP g DENY CREATE ANY DATABASE");
+    }
+    primary.sql("CREATE DATABASE e; ALTER DATABASE e SET RECOVERY FULL; BACKUP DATABASE e TO DISK = 'e.bak'");
+    let until = Instant::now() + LONG;
+    while let Err(error) = primary.try_sql("ALTER AVAILABILITY GROUP g ADD DATABASE e") {
+        // The other one may not be connected for the moment.
+        assert!(Instant::now() < until, "{error}\n{}", primary.log());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    primary.sql(REMOVE);
+    insert(primary, 20..30);
+    primary.sql("DROP AVAILABILITY GROUP g");
+    primary.sql("CREATE TABLE e.dbo.t (i int); INSERT e.dbo.t VALUES (1)");
 }
 
 /// The example of a manager, while this lives.

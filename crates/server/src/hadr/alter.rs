@@ -43,26 +43,27 @@ impl Group {
         Ok(())
     }
 
-    /// It is stored.
+    /// It is stored. Who was passed over meanwhile, by force, or is not known to lead, leaves nothing open.
     pub(super) fn settle(self: &Arc<Self>) {
+        self.let_go_what_went(self.is_still_owner());
+    }
+
+    fn let_go_what_went(self: &Arc<Self>, stays_open: bool) {
         let def = self.def();
         let parts = self.parts.lock().clone();
-        let stays = |id| def.databases.iter().any(|d| d.group_database_id == id);
-        parts
-            .iter()
-            .filter(|part| !stays(part.id))
-            .for_each(|part| self.unlead(part.id));
+        let gone = parts.iter().filter(|part| !part.stays(&def));
+        gone.for_each(|part| self.let_go_of(part, stays_open));
         // Who is removed hears of it on the connection that ends then.
         self.announce();
         self.connect();
     }
 
-    /// It could not be: what was added goes again.
+    /// It could not be: what was added goes again. Nobody has heard of it.
     pub(super) fn go_back(self: &Arc<Self>, before: GroupDef) {
         self.set_def(before);
         if let Err(error) = self.bring_in() {
             self.common.log(&error.message);
         }
-        self.settle();
+        self.let_go_what_went(true);
     }
 }

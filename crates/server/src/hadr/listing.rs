@@ -5,7 +5,7 @@ use super::group::Group;
 use super::owner::cluster_error;
 use super::part::PartState;
 use super::warrant::{Ownership, Warrant};
-use daruma_catalog::{FailoverMode, ReplicaDef};
+use daruma_catalog::{FailoverMode, GroupDef, ReplicaDef};
 use daruma_cluster::{Cluster, ClusterState};
 use daruma_group::commit::{ReplicaId, Replicas};
 use daruma_group::replica::Authority;
@@ -107,8 +107,8 @@ impl Group {
         Ok(true)
     }
 
-    /// Replicas that have everything of all databases, and are to stay. A database counts from the moment in which it is to come, to the
-    /// one in which it is let go.
+    /// Replicas that have everything of all databases, and are to stay. Nobody else has, from the moment in which a database is to come, and while one
+    /// is to go and is not let go yet: what waits in it for the others is released then, and none of them may lead by what it lacks.
     fn have_everything(&self, warrant: &Warrant) -> Replicas {
         let only_me = Replicas::NONE.with(self.me);
         let parts = self.parts.lock().clone();
@@ -124,7 +124,8 @@ impl Group {
         let def = self.def();
         let is_led = |id: &[u8; 16]| parts.iter().any(|p| p.id == *id);
         let lacks_none = def.databases.iter().all(|d| is_led(&d.group_database_id));
-        match lacks_none && !parts.is_empty() {
+        let none_goes = parts.iter().all(|p| p.stays(&def));
+        match lacks_none && none_goes && !parts.is_empty() {
             true => all.with(self.me),
             false => only_me,
         }
@@ -174,7 +175,8 @@ impl Group {
         state.listable(&those.map(|(_, node)| node).collect::<Vec<u8>>())
     }
 
-    /// Before a definition is stored: whoever lacks a database that comes, or is to go, may not be named any more.
+    /// Before a definition is stored: whoever lacks a database that comes, or is to go, may not be named any more, and nobody is where a database
+    /// is to go. `Err`: that is not agreed, as where this server was passed over.
     pub(super) fn let_others_go(&self) -> Result<()> {
         let Some(warrant) = &self.warrant else {
             return Ok(());
@@ -190,6 +192,15 @@ impl Group {
             true => Ok(()),
             false => Err(refused("the cluster has not let the other replicas go")),
         }
+    }
+
+    /// The same before the group ends here: all its databases are to go.
+    pub(super) fn let_others_go_for_good(&self) -> Result<()> {
+        self.set_def(GroupDef {
+            databases: Vec::new(),
+            ..(*self.def()).clone()
+        });
+        self.let_others_go()
     }
 }
 

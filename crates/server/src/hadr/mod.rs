@@ -226,6 +226,28 @@ impl Service {
         agreed.is_ok()
     }
 
+    /// Nobody else may come to lead what this server leads in a group that ends here: otherwise another could be named while its databases go on alone.
+    /// Where somebody says who leads, that has to agree first; a server of whom nobody says so leaves nothing open.
+    fn may_go_on_alone(&self, group: &Group, def: &GroupDef) -> bool {
+        let Some(warrant) = &group.warrant else {
+            return true;
+        };
+        match (warrant.leads(), warrant.ballots()) {
+            (None, _) => false,
+            (Some(epoch), None) => self.forget(def, epoch),
+            (Some(_), Some(_)) => {
+                let agreed = group.ask(|group| group.let_others_go_for_good());
+                if let Err(error) = &agreed {
+                    self.common.log(&format!(
+                        "Availability group '{}' ends here, and its databases wait for more log: {error}",
+                        def.name
+                    ));
+                }
+                agreed.is_ok()
+            }
+        }
+    }
+
     fn begin_group(&self, def: &GroupDef, epoch: Option<u64>) -> Result<()> {
         let own = def.replica(self.common.server_name());
         let reign = Reign {
@@ -363,11 +385,7 @@ impl HadrService for Service {
             // It could not be started: only its definition is left.
             return Ok(());
         };
-        // The cluster first: it could name another owner while the databases here go on alone.
-        let leads = group.warrant.as_ref().and_then(|w| w.leads());
-        let leads = leads.filter(|_| owner::is_clustered(def));
-        let is_told = leads.is_none_or(|epoch| self.forget(def, epoch));
-        end(&group, is_told);
+        end(&group, self.may_go_on_alone(&group, def));
         self.common
             .groups
             .write()
@@ -486,17 +504,14 @@ impl HadrService for Service {
     }
 }
 
-/// The group ends here: what this server leads stays open if nobody else may come to lead it, all else waits for more log.
+/// The group ends here: what this server leads stays open if nobody else may come to lead it (`stays_open`), all else waits for more log.
 fn end(group: &Arc<Group>, stays_open: bool) {
     // A group whose thread has ended has nothing left.
     let _ = group.ask(move |group| {
         let parts = group.parts.lock().clone();
-        for part in parts {
-            match part.role() {
-                Some(_) if stays_open => group.unlead(part.id),
-                _ => group.leave(part.id),
-            }
-        }
+        parts
+            .iter()
+            .for_each(|part| group.let_go_of(part, stays_open));
         Ok(())
     });
     group.stop();

@@ -17,7 +17,7 @@
 use super::common::file_error;
 use super::group::{Group, Task, hex};
 use daruma_base::{Lsn, PageId};
-use daruma_catalog::{GroupDatabaseDef, names_equal};
+use daruma_catalog::{GroupDatabaseDef, GroupDef, names_equal};
 use daruma_group::commit::{
     Epoch, EpochId, Fork, History, Record, ReplicaId, Replicas, Request, Role, Verdict,
 };
@@ -80,6 +80,12 @@ impl DatabasePart {
             PartState::Led { led, .. } => Some(led.role()),
             _ => None,
         }
+    }
+
+    /// Is the database one of that definition?
+    pub(super) fn stays(&self, def: &GroupDef) -> bool {
+        let mut databases = def.databases.iter();
+        databases.any(|d| d.group_database_id == self.id)
     }
 
     /// What can be written and let go of.
@@ -406,17 +412,18 @@ impl Group {
         let _ = storage.close();
     }
 
-    /// The database is in the group no longer, and stays what it is.
-    pub(super) fn unlead(&self, database: [u8; 16]) {
-        let Some(part) = self.part(u128::from_be_bytes(database)) else {
-            return;
-        };
-        if let PartState::Led { storage, .. } = &part.state {
-            self.node.remove(part.number());
-            storage.set_participants(false);
+    /// The database is in the group no longer. One that this server leads stays open, and what waited in it for other replicas is acknowledged,
+    /// if nobody else may come to lead it (`stays_open`); any other waits for more log.
+    pub(super) fn let_go_of(&self, part: &DatabasePart, stays_open: bool) {
+        match &part.state {
+            PartState::Led { storage, led, .. } if stays_open && led.role() != Role::Fenced => {
+                self.node.remove(part.number());
+                storage.set_participants(false);
+                self.remove(part);
+                self.set_availability(&part.entry, Availability::Alone);
+            }
+            _ => self.leave(part.id),
         }
-        self.remove(&part);
-        self.set_availability(&part.entry, Availability::Alone);
     }
 
     // --- followed
@@ -638,9 +645,8 @@ impl Group {
         let def = self.def();
         let parts = self.parts.lock().clone();
         for part in parts {
-            let stays = def.databases.iter().any(|d| d.group_database_id == part.id);
             match &part.state {
-                _ if !stays && !self.is_primary() => self.leave(part.id),
+                _ if !part.stays(&def) && !self.is_primary() => self.leave(part.id),
                 PartState::Followed { secondary, .. } if secondary.is_readable() => {
                     self.set_availability(&part.entry, self.secondary_availability());
                 }
