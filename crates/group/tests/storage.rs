@@ -6,13 +6,13 @@ use daruma_group::commit::{
 };
 use daruma_group::compress::Mode;
 use daruma_group::replica::{
-    Claim, Followed, Led, Node, Standing, StandingFile, StorageCopy, StorageLog,
+    Claim, Followed, Led, Node, SecondaryLog, Standing, StandingFile, StorageCopy, StorageLog,
 };
 use daruma_group::transport::{Dialer, Endpoint, EndpointConfig, Identity, Member, Target};
 use daruma_group::wire::Codecs;
 use daruma_sim::SimDisk;
 use daruma_storage::{
-    Batch, Database, Durability, Engine, EngineConfig, FileSpec, Isolation, Opening, Owner,
+    Batch, Database, Durability, Engine, EngineConfig, Fed, FileSpec, Isolation, Opening, Owner,
     ScanSpec, Secondary, Settings, TreeId,
 };
 use rustls::pki_types::PrivateKeyDer;
@@ -236,4 +236,64 @@ fn a_commit_is_on_both_disks_and_a_failover_keeps_it() {
     zero.node.stop();
     one.node.stop();
     endpoint.stop();
+}
+
+/// A page that redo cannot read: whoever is asked to lead can know it before anybody promises anything.
+#[test]
+fn redo_that_cannot_go_on_says_so() {
+    const PAGE_BYTES: u64 = 8192;
+    let disk = SimDisk::new(1);
+    let db = engine(&disk, 1)
+        .create_database(DB, "t", files(), Settings::default())
+        .expect("creates");
+    let txn = db.begin(&Owner::new(1, Default::default()));
+    let [tree, other] = [(); 2].map(|()| db.create_tree(&txn, 1).expect("a tree"));
+    txn.commit(Durability::Full).expect("commits");
+    // The pages of the second one go through the doublewrite area last, so that it has none of the first.
+    for tree in [tree, other] {
+        commit(&db, tree, 0..1_000);
+        db.checkpoint().expect("checkpoints");
+    }
+    let key = 500u32.to_be_bytes();
+    let rows = db.tree(tree).expect("a tree");
+    let (page, _) = rows.locate(&key).expect("reads").expect("is there");
+    drop((rows, db));
+    disk.restart();
+    let other_disk = disk.fork(2);
+    let at = u64::from(page.page) * PAGE_BYTES + PAGE_BYTES / 2;
+    other_disk.flip(Path::new("/t.mdf"), at, 1);
+    let (db, _) = engine(&disk, 1)
+        .open_database(DB, "t", files())
+        .expect("opens");
+    let secondary = Secondary::open(
+        &engine(&other_disk, 2),
+        DB,
+        "t",
+        files(),
+        None,
+        Opening::default(),
+    );
+    let secondary = secondary.expect("opens");
+    let copy = StorageCopy::begin(&secondary, None, Box::new(|_| {})).expect("a thread");
+    assert!(copy.goes_on());
+    copy.hold(true);
+    assert!(!copy.goes_on(), "it waits for a page");
+    copy.hold(false);
+
+    let txn = db.begin(&Owner::new(2, Default::default()));
+    let rows = db.tree(tree).expect("a tree");
+    let entry = rows
+        .get(&txn.view(Isolation::ReadCommittedSnapshot), &key)
+        .expect("reads")
+        .expect("is there");
+    rows.delete(&txn, &key, entry.stamp).expect("deletes");
+    txn.commit(Durability::Full).expect("commits");
+    let mut feed = db.log_feed(copy.end(), "the test").expect("a feed");
+    while let Fed::Block(block) = feed.try_next().expect("reads") {
+        copy.append(block.used()).expect("appends");
+    }
+    let end = copy.sync().expect("syncs");
+    copy.may_apply(end);
+    assert!(!copy.wait_applied(end, LONG));
+    assert!(!copy.goes_on());
 }

@@ -27,6 +27,7 @@
 //! Invariants
 //! 1. A vote is durable before anybody hears of it; its epoch and its word only grow.
 //! 2. A server that has lost its vote, or has none yet, gives none before the present primary has told it the newest word.
+//! 3. No peer has the epochs used up by one number: what is far above what is known is not believed ([`is_credible`]).
 //!
 //! Source: the two phases are those of Paxos (Lamport, 1998), with quorums of two sizes (Howard, Malkhi and Spiegelman, 2016).
 
@@ -41,6 +42,11 @@ pub const FIRST_WORD: u64 = 1;
 /// An epoch is a multiple of this and a replica's number: two that ask at once never ask for the same.
 const PLACES: u64 = 16;
 const _: () = assert!((REPLICAS_MAX as u64) < PLACES);
+/// An epoch that a voter is asked to promise, or to keep a word of, may be so far ahead of all that it knows: of so many promotions, divided by
+/// [`PLACES`], it may have heard nothing.
+const AHEAD_MAX: u64 = 1 << 20;
+/// One that a peer tells of may be less far ahead, so that what is asked by it is still believed by those who have heard less.
+const TOLD_AHEAD_MAX: u64 = AHEAD_MAX / 2;
 
 /// What a voter says, and keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,6 +66,17 @@ pub enum Call {
     Promise(u64),
     /// To keep this word.
     Keep(Word),
+}
+
+impl Call {
+    /// The epoch that it is about; none has this number where it is about none.
+    fn epoch(self) -> u64 {
+        match self {
+            Call::Look => 0,
+            Call::Promise(epoch) => epoch,
+            Call::Keep(word) => word.epoch,
+        }
+    }
 }
 
 /// The replicas that vote: those whose commits are synchronous, and those that have the configuration only.
@@ -110,9 +127,11 @@ impl Vote {
         }
     }
 
-    /// The vote of a server that is asked this. `None`: it refuses, and keeps what it had.
-    pub fn after(had: Option<Vote>, call: Call) -> Option<Vote> {
+    /// The vote of a server that is asked this, and has heard of a reign of that epoch. `None`: it refuses, and keeps what it had.
+    pub fn after(had: Option<Vote>, call: Call, heard: u64) -> Option<Vote> {
+        let known = had.map_or(0, |had| had.promised).max(heard);
         match (had, call) {
+            _ if call.epoch() > known.saturating_add(AHEAD_MAX) => None,
             (Some(had), Call::Look) => Some(had),
             (Some(had), Call::Promise(epoch)) if epoch >= had.promised => Some(Vote {
                 promised: epoch,
@@ -144,12 +163,18 @@ impl Vote {
         }
     }
 
+    /// May a peer say so, where `known` is the newest epoch that was heard of?
+    pub fn is_credible(&self, known: u64) -> bool {
+        is_credible(self.promised.max(self.word.epoch), known)
+    }
+
     /// What `sys.availability_groups` shows as sequence number: it grows with each word, and is lower by one on a replica that lacks
-    /// something, so that a manager promotes none of those.
-    pub fn sequence_number(&self, me: ReplicaId) -> i64 {
+    /// something, or cannot lead what it has (`may_lead`), so that a manager promotes none of those.
+    pub fn sequence_number(&self, me: ReplicaId, may_lead: bool) -> i64 {
         let bounded = |n: u64| i64::try_from(n.min(BALLOT_NUMBER_MAX - 1)).unwrap_or(0);
         let (epoch, said) = (bounded(self.word.epoch), bounded(self.word.said));
-        (epoch << 32) + (said << 1) + i64::from(self.word.replicas.contains(me))
+        let has_all = self.word.replicas.contains(me);
+        (epoch << 32) + (said << 1) + i64::from(has_all && may_lead)
     }
 }
 
@@ -157,6 +182,11 @@ impl Vote {
 pub fn newest_word<'a>(votes: impl IntoIterator<Item = &'a Vote>) -> Option<Word> {
     let words = votes.into_iter().map(|vote| vote.word);
     words.max_by_key(|word| word.place())
+}
+
+/// May a peer tell of this epoch, where `known` is the newest that was heard of? One that lies leaves numbers for those who come after it.
+pub fn is_credible(epoch: u64, known: u64) -> bool {
+    epoch <= known.saturating_add(TOLD_AHEAD_MAX)
 }
 
 /// An epoch of `me` after any that is known. `None`: there is none left.
@@ -168,15 +198,8 @@ pub fn next_epoch(known: u64, me: ReplicaId) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{replica, set};
     use super::*;
-
-    fn replica(number: u8) -> ReplicaId {
-        ReplicaId::new(number).expect("a replica")
-    }
-
-    fn set(numbers: &[u8]) -> Replicas {
-        numbers.iter().map(|n| replica(*n)).collect()
-    }
 
     fn word(epoch: u64, said: u64, replicas: &[u8]) -> Word {
         Word {
@@ -205,16 +228,16 @@ mod tests {
             promised: 40,
             word: word(20, 3, &[0, 1]),
         });
-        let after = |call| Vote::after(had, call);
+        let after = |call| Vote::after(had, call, 0);
         assert_eq!(after(Call::Look), had);
         assert_eq!(after(Call::Promise(39)), None);
         assert_eq!(after(Call::Promise(50)).map(|v| v.promised), Some(50));
         assert_eq!(after(Call::Keep(word(20, 4, &[0]))), None, "promised away");
         let kept = after(Call::Keep(word(40, 1, &[2])));
         assert_eq!(kept.map(|v| v.word), Some(word(40, 1, &[2])));
-        let earlier = Vote::after(kept, Call::Keep(word(40, 0, &[0, 2])));
+        let earlier = Vote::after(kept, Call::Keep(word(40, 0, &[0, 2])), 0);
         assert_eq!(earlier, None, "a word that comes late");
-        let again = Vote::after(kept, Call::Keep(word(40, 1, &[2])));
+        let again = Vote::after(kept, Call::Keep(word(40, 1, &[2])), 0);
         assert_eq!(again, kept);
     }
 
@@ -233,7 +256,7 @@ mod tests {
             Call::Keep(word(56, 0, &[2])),
         ];
         for call in calls {
-            let after = Vote::after(Some(had), call);
+            let after = Vote::after(Some(had), call, 0);
             let shown = after.unwrap_or(had);
             assert_eq!(shown.grants(call), after.is_some(), "{call:?}");
         }
@@ -241,10 +264,39 @@ mod tests {
 
     #[test]
     fn who_has_no_vote_gives_none_before_it_has_heard_a_word() {
-        assert_eq!(Vote::after(None, Call::Look), None);
-        assert_eq!(Vote::after(None, Call::Promise(99)), None);
-        let vote = Vote::after(None, Call::Keep(word(16, 2, &[0])));
+        assert_eq!(Vote::after(None, Call::Look, 0), None);
+        assert_eq!(Vote::after(None, Call::Promise(99), 0), None);
+        let vote = Vote::after(None, Call::Keep(word(16, 2, &[0])), 0);
         assert_eq!(vote.map(|v| (v.promised, v.word.said)), Some((16, 2)));
+    }
+
+    #[test]
+    fn a_peer_that_lies_leaves_epochs_for_others() {
+        let had = Vote {
+            promised: 40,
+            word: word(20, 3, &[0, 1]),
+        };
+        let last = BALLOT_NUMBER_MAX - 1;
+        for call in [Call::Promise(last), Call::Keep(word(last, 1, &[1]))] {
+            assert_eq!(Vote::after(Some(had), call, 0), None, "{call:?}");
+            assert_eq!(Vote::after(None, call, 32), None, "{call:?}");
+        }
+        let far = 40 + AHEAD_MAX;
+        let after = |epoch, heard| Vote::after(Some(had), Call::Promise(epoch), heard);
+        assert!(after(far, 0).is_some() && after(far + 1, 0).is_none());
+        assert!(after(far + 1, 41).is_some(), "it has heard of a later one");
+        let newcomer = Vote::after(None, Call::Keep(word(far, 1, &[0])), 40);
+        assert!(newcomer.is_some());
+        let lie = Vote {
+            word: word(last, 1, &[1]),
+            ..had
+        };
+        assert!(had.is_credible(0) && !lie.is_credible(40));
+        // What is believed of one is promised by others who have heard less.
+        let told = 40 + TOLD_AHEAD_MAX;
+        assert!(is_credible(told, 40) && !is_credible(told + 1, 40));
+        let next = next_epoch(told, replica(0)).map(Call::Promise);
+        assert!(next.is_some_and(|call| Vote::after(Some(had), call, 0).is_some()));
     }
 
     #[test]
@@ -261,13 +313,15 @@ mod tests {
             promised: 16,
             word: word(16, 7, &[0, 1]),
         };
-        let of = |number| vote.sequence_number(replica(number));
+        let of = |number| vote.sequence_number(replica(number), true);
         assert_eq!(of(0), of(1));
         assert_eq!(of(2), of(1) - 1);
+        assert_eq!(vote.sequence_number(replica(1), false), of(1) - 1);
+        assert_eq!(vote.sequence_number(replica(2), false), of(2));
         let next = Vote {
             word: word(16, 8, &[2]),
             ..vote
         };
-        assert!(next.sequence_number(replica(1)) > of(1));
+        assert!(next.sequence_number(replica(1), true) > of(1));
     }
 }

@@ -242,15 +242,8 @@ impl Listing {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{replica, set};
     use super::*;
-
-    fn replica(number: u8) -> ReplicaId {
-        ReplicaId::new(number).expect("a replica")
-    }
-
-    fn set(numbers: &[u8]) -> Replicas {
-        numbers.iter().map(|n| replica(*n)).collect()
-    }
 
     fn begun(epoch: u64, listed: &[u8]) -> Listing {
         let mut listing = Listing::new(replica(0));

@@ -28,8 +28,12 @@ mod listing;
 mod planted;
 mod primary;
 mod replica;
+#[cfg(test)]
+mod testing;
 
-pub use ballot::{BALLOT_NUMBER_MAX, Call, FIRST_WORD, Vote, Voters, newest_word, next_epoch};
+pub use ballot::{
+    BALLOT_NUMBER_MAX, Call, FIRST_WORD, Vote, Voters, is_credible, newest_word, next_epoch,
+};
 pub use clocks::{Clock, Clocks};
 pub use epoch::{Epoch, EpochId, Fork, HISTORY_MAX, History};
 pub use follower::{Follower, FollowerInput, FollowerOutput};

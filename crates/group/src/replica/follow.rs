@@ -85,10 +85,12 @@ pub enum Following {
 pub enum Claim {
     /// The primary's record grants it: nothing is lost.
     Judged,
-    /// An administrator's word, or the cluster's, in an epoch of this number at least.
+    /// An administrator's word, or the cluster's, in an epoch of a number within these: one above them is of a later reign.
     Forced {
-        /// See there.
+        /// The lowest.
         least: u64,
+        /// The highest.
+        most: u64,
     },
 }
 
@@ -149,6 +151,11 @@ impl Followed {
     /// What the judge has, as far as this node was told.
     pub fn record(&self) -> Record {
         self.state.lock().record
+    }
+
+    /// The newest epoch that it has promised.
+    pub fn promised(&self) -> EpochId {
+        self.state.lock().machine.promised()
     }
 
     /// Whom it follows.
@@ -335,13 +342,13 @@ impl Followed {
             .promised()
             .number
             .max(state.record.epoch.number);
-        let number = match claim {
-            Claim::Judged => number.saturating_add(1),
+        let (number, most) = match claim {
+            Claim::Judged => (number.saturating_add(1), u64::MAX),
             // A primary that begins anew raises the number by one each time: one that was passed over never catches up.
-            Claim::Forced { least } => number.saturating_add(FORCED_STEP).max(least),
+            Claim::Forced { least, most } => (number.saturating_add(FORCED_STEP).max(least), most),
         };
-        if number <= state.machine.promised().number {
-            // Numbers are used up; nobody but a peer that lies comes so far.
+        if number <= state.machine.promised().number || number > most {
+            // A later reign has promoted another, or numbers are used up: nobody but a peer that lies comes so far.
             return Err(Some(state.record));
         }
         let forced = claim != Claim::Judged;

@@ -137,6 +137,11 @@ impl State {
         self.rates = rates.collect();
     }
 
+    /// Is the replica one that gets the log?
+    fn feeds(&self, replica: ReplicaId) -> bool {
+        self.clocks.iter().any(|c| c.replica() == replica)
+    }
+
     fn resting(&self) -> Replicas {
         self.resting_here.union(self.resting_there)
     }
@@ -548,8 +553,12 @@ impl Led {
     fn acknowledged(&self, link: &Arc<Link>, ack: &Ack) -> Result<(), LinkError> {
         let from = link.peer().replica;
         self.hear(from, ack);
-        if self.state.lock().resting().contains(from) {
-            return Ok(());
+        {
+            let state = self.state.lock();
+            // One that is to have the configuration only may still have a copy.
+            if !state.feeds(from) || state.resting().contains(from) {
+                return Ok(());
+            }
         }
         if ack.epoch != self.shared.lead.epoch {
             // It begins to follow, or to follow anew: what was shipped to it before is not what it has.
@@ -598,6 +607,11 @@ impl Led {
         let (epoch, here) = (ack.epoch, ack.here);
         self.shared.log.keep_for(from, here, ack.pin);
         self.step_of(link, PrimaryInput::Ack { from, epoch, here });
+        // It may have been taken out since this began to look.
+        if !self.state.lock().feeds(from) {
+            self.unship(link);
+            self.shared.log.forget(from);
+        }
         Ok(())
     }
 
@@ -607,7 +621,7 @@ impl Led {
             at: self.began.elapsed(),
         };
         let mut state = self.state.lock();
-        if !state.clocks.iter().any(|c| c.replica() == from) {
+        if !state.feeds(from) {
             return;
         }
         state.last.retain(|(r, _)| *r != from);

@@ -286,6 +286,12 @@ impl StorageCopy {
         redo.failed.clone()
     }
 
+    /// Can redo go on, as far as is known? Not where it has failed, or waits for a page.
+    pub fn goes_on(&self) -> bool {
+        let redo = self.redo.lock();
+        redo.failed.is_none() && !redo.is_held
+    }
+
     /// Redo waits, or waits no more: for a page that it needs.
     pub fn hold(&self, is_held: bool) {
         self.redo.lock().is_held = is_held;

@@ -6,7 +6,7 @@ use crate::commit::{
 };
 use crate::compress::Mode;
 use crate::transport::{Endpoint, EndpointConfig, Handler, Identity, Link, Member, dial};
-use crate::wire::Codecs;
+use crate::wire::{Ack, Codecs, Message};
 use daruma_base::{Disk, Lsn};
 use daruma_sim::SimDisk;
 use parking_lot::{Condvar, Mutex};
@@ -44,6 +44,8 @@ struct MemState {
     hangs: bool,
     /// The disk has failed.
     failed: bool,
+    /// Log is kept for these.
+    kept_for: Vec<ReplicaId>,
     more: Vec<More>,
 }
 
@@ -141,9 +143,15 @@ impl Feed for MemFeed {
 struct Role_(Arc<MemLog>);
 
 impl PrimaryLog for Role_ {
-    fn keep_for(&self, _: ReplicaId, _: Lsn, _: Lsn) {}
+    fn keep_for(&self, replica: ReplicaId, _: Lsn, _: Lsn) {
+        let kept_for = &mut self.0.state.lock().kept_for;
+        kept_for.retain(|r| *r != replica);
+        kept_for.push(replica);
+    }
     fn unpin(&self, _: ReplicaId) {}
-    fn forget(&self, _: ReplicaId) {}
+    fn forget(&self, replica: ReplicaId) {
+        self.0.state.lock().kept_for.retain(|r| *r != replica);
+    }
     fn end(&self) -> Lsn {
         Lsn(self.0.state.lock().end())
     }
@@ -616,10 +624,12 @@ fn a_forced_failover_wins_and_the_old_primary_takes_its_tail_back() {
     link.close();
     // Written while nobody else can have it: it waits, and is never acknowledged.
     let lost = group.servers[0].log.commit("on the old primary alone");
-    let record = group
-        .followed(1)
-        .promote(500, Claim::Forced { least: 0 }, LONG)
-        .expect("an administrator says so");
+    let promoted = |most| {
+        let claim = Claim::Forced { least: 0, most };
+        group.followed(1).promote(500, claim, LONG)
+    };
+    assert!(promoted(2).is_err(), "a later reign would be passed over");
+    let record = promoted(u64::MAX).expect("an administrator says so");
     assert_eq!(record.members.count(), 1);
     group.lead(1);
     group.servers[1].log.wait("it opens alone", |s| s.open);
@@ -637,6 +647,40 @@ fn a_forced_failover_wins_and_the_old_primary_takes_its_tail_back() {
     group.commit(1, "of the new primary");
     assert_eq!(group.servers[0].log.bytes(), group.servers[1].log.bytes());
     assert!(kept.0 > 0);
+}
+
+/// It has a copy and goes on saying what that has, as one that has become a replica with the configuration only.
+#[test]
+fn who_is_to_get_no_log_is_fed_no_more_whatever_it_has() {
+    let group = Group::new(2, LONG);
+    let link = group.connect(0, 1);
+    group.wait_synchronized(0, 1);
+    let (led, log) = (group.led(0), &group.servers[0].log);
+    assert_eq!(log.state.lock().kept_for, [id(1)]);
+    let mut alone = rules(0, 2);
+    alone.replicas.clear();
+    led.configure(alone);
+    let has = group.followed(1).here();
+    let ack = Ack {
+        epoch: led.epoch(),
+        received: has,
+        here: has,
+        applied: has,
+        pin: Lsn::NONE,
+        clock_us: 0,
+    };
+    let message = Message::Ack {
+        database: DATABASE,
+        ack,
+    };
+    led.received(&link, &message).expect("it is heard");
+    // What was on its way as it was taken out may be about to go.
+    let is_fed = || !led.shipped().is_empty() || !log.state.lock().kept_for.is_empty();
+    let limit = Instant::now() + LONG;
+    while is_fed() {
+        assert!(Instant::now() < limit, "{:?}", led.shipped());
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]

@@ -213,7 +213,7 @@ impl World {
     /// The vote after the call, granted or not.
     fn vote(&mut self, at: usize, call: Call) -> Option<Vote> {
         let node = self.node(at);
-        node.vote = Vote::after(node.vote, call).or(node.vote);
+        node.vote = Vote::after(node.vote, call, node.follows).or(node.vote);
         let vote = node.vote?;
         self.give_way(at, vote.promised);
         Some(vote)

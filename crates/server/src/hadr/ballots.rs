@@ -4,40 +4,26 @@
 //! A server leads from the statement that promotes it to the moment in which it is told to stop, is restarted, or hears of a later promise;
 //! it never begins by itself.
 //!
-//! | FAILOVER, on a replica | done |
-//! |---|---|
-//! | too few voters answer, or the newest word that they have does not list it | 41142, and nothing has changed |
-//! | listed | it asks for promises of a new epoch, reads the newest word once more, from those that promise, and leads |
-//! | the newest word is the claim of a FORCE that was cut short, as far as they know | 41142: nobody has given up what was acknowledged; FORCE again |
-//! | FORCE_FAILOVER_ALLOW_DATA_LOSS | whatever it lacks, it leads when enough voters keep a claim that lists it alone; if fewer answer it leads without them, and the error log says what that means |
-//! | either, on a replica with the configuration only | 41142 |
-//!
 //! A primary that promises to another, or hears of a later promise or reign, acknowledges nothing from then on, and steps down.
+//!
+//! Read next: `office`, which is how it begins.
 
-use super::failover::not_online;
 use super::group::{Group, Task};
+use super::office::Office;
 use super::owner::owner_epoch;
-use super::part::PartState;
-use super::reign::KeptVote;
+use super::reign::{KeptVote, Reign};
 use super::warrant::Warrant;
 use daruma_catalog::{AvailabilityMode, GroupDef};
-use daruma_group::commit::{
-    Call, ReplicaId, Replicas, Vote, Voters, Word, newest_word, next_epoch,
-};
+use daruma_group::commit::{Call, ReplicaId, Replicas, Vote, Voters, Word, is_credible};
 use daruma_group::transport::Link;
 use daruma_group::wire::Message;
-use daruma_tsql::error::Result;
-use daruma_tsql::messages;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// A voter that has not answered by then does not answer.
 const POLL_TIMEOUT: Duration = Duration::from_secs(5);
-/// Another may ask for promises while this server leads by force, which has it begin again.
-const FORCE_TRIES: usize = 5;
 /// The number of a question for whose answers nobody waits.
 const NOBODY_WAITS: u64 = 0;
 
@@ -47,24 +33,6 @@ pub(super) struct Ballots {
     office: Mutex<Option<Office>>,
     polls: Mutex<Polls>,
     came: Condvar,
-}
-
-/// The right to lead.
-#[derive(Clone, Copy)]
-pub(super) struct Office {
-    pub epoch: u64,
-    pub list: FirstList,
-}
-
-/// The list with which a reign begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FirstList {
-    /// This replica alone, and that counts: the group begins here.
-    Counts,
-    /// Read from those who promised, or claimed by force with enough of them: it is said anew before anything is acknowledged.
-    Read(Replicas),
-    /// This replica alone by force, where too few voters are there to agree to anything.
-    Alone,
 }
 
 #[derive(Default)]
@@ -209,8 +177,10 @@ impl Group {
         link.send(Message::Voted { ask, vote });
     }
 
-    /// A voter has answered.
+    /// A voter has answered. What is not to be believed is no vote.
     pub(super) fn voted(&self, from: ReplicaId, ask: u64, vote: Option<Vote>) {
+        let known = self.known_epoch();
+        let vote = vote.filter(|vote| vote.is_credible(known));
         if let Some(ballots) = self.warrant.as_ref().and_then(|w| w.ballots()) {
             ballots.answered(from, ask, vote);
         }
@@ -235,9 +205,10 @@ impl Group {
             return None;
         }
         let mut vote = None;
+        let heard = self.heard();
         let kept = self.keep(|kept| {
             let had = kept.vote.map(Vote::from);
-            vote = Vote::after(had, call).or(had);
+            vote = Vote::after(had, call, heard).or(had);
             kept.vote = vote.map(KeptVote::from);
         });
         if let Err(error) = &kept {
@@ -248,8 +219,25 @@ impl Group {
         Some(vote)
     }
 
+    /// The epoch of the newest reign of the group that this server has heard of.
+    pub(super) fn heard(&self) -> u64 {
+        owner_epoch(self.reign().number)
+    }
+
+    /// The newest epoch that it knows: of a reign, or of a promise.
+    pub(super) fn known_epoch(&self) -> u64 {
+        let promised = self.kept_vote().map_or(0, |vote| vote.promised);
+        promised.max(self.heard())
+    }
+
+    /// May a peer tell of this reign? Where voters decide, one that lies could use up the epochs.
+    pub(super) fn may_be(&self, reign: Reign) -> bool {
+        let decide = self.warrant.as_ref().is_some_and(|w| w.ballots().is_some());
+        !decide || is_credible(owner_epoch(reign.number), self.known_epoch())
+    }
+
     /// Asks all voters, until `is_enough` of them have agreed: the votes of those that have.
-    fn poll(
+    pub(super) fn poll(
         &self,
         ballots: &Ballots,
         call: Call,
@@ -261,7 +249,7 @@ impl Group {
     }
 
     /// The same, with the votes of those that have refused. Where this server refuses itself, nobody else is asked for more than a look.
-    fn poll_all(
+    pub(super) fn poll_all(
         &self,
         ballots: &Ballots,
         call: Call,
@@ -350,162 +338,13 @@ impl Group {
     /// What `sys.availability_groups` shows, where voters have a word.
     pub(super) fn vote_number(&self) -> Option<i64> {
         let vote = self.kept_vote()?;
-        Some(vote.sequence_number(self.me))
-    }
-
-    // --- who leads
-
-    /// By order of the manager, on this server.
-    pub(super) fn take_office_by_vote(
-        self: &Arc<Self>,
-        warrant: &Warrant,
-        ballots: &Ballots,
-        forced: bool,
-    ) -> Result<()> {
-        let name = self.def().name.clone();
-        if warrant.leads().is_some() && self.leads_each() && !forced {
-            return Err(messages::error(41122, &[&name]));
-        }
-        let office = match forced {
-            true => self.office_by_force(ballots),
-            false if self.has_all_databases() => self.office_by_vote(ballots),
-            false => None,
-        };
-        let office = office.ok_or_else(|| match forced {
-            true => not_online(&name),
-            false => messages::error(41142, &[&name]),
-        })?;
-        ballots.take(office);
-        // Who promised to another before it had an office has not left it.
-        let promised = self.kept_vote().map_or(0, |vote| vote.promised);
-        if promised > office.epoch {
-            ballots.leave();
-            return Err(messages::error(41142, &[&name]));
-        }
-        let led = self.take_office(warrant, office.epoch);
-        if led.is_err() && !forced {
-            // The manager has it tried again, or elsewhere.
-            self.leave_office(warrant, ballots);
-        }
-        if led.is_ok() {
-            self.is_offline.store(false, Ordering::Release);
-        }
-        led
-    }
-
-    /// A database that is led fell back to being followed, or could not be led: the manager may have it tried again here.
-    fn leads_each(&self) -> bool {
-        self.parts.lock().iter().all(|p| p.role().is_some())
-    }
-
-    fn has_all_databases(&self) -> bool {
-        let def = self.def();
-        let parts = self.parts.lock();
-        let is_there = |id: [u8; 16]| {
-            let mut parts = parts.iter();
-            parts.any(|p| p.id == id && !matches!(p.state, PartState::Down))
-        };
-        def.databases.iter().all(|d| is_there(d.group_database_id))
-    }
-
-    fn office_by_vote(&self, ballots: &Ballots) -> Option<Office> {
-        let voters = voters(&self.def());
-        let listed = |votes: &BTreeMap<ReplicaId, Vote>| {
-            let by: Replicas = votes.keys().copied().collect();
-            let word = newest_word(votes.values()).filter(|_| voters.is_promised(by));
-            let why = match word {
-                Some(word) if word.is_claim() => {
-                    "a promotion by force was cut short before anything was acknowledged, and only another one by force goes on"
-                        .to_string()
-                }
-                Some(word) if word.replicas.contains(self.me) => return Some(word.replicas),
-                Some(_) => {
-                    "the newest list of replicas that have everything does not have this one"
-                        .to_string()
-                }
-                None => format!(
-                    "{} of {} replicas that vote have answered, and {} are needed",
-                    by.intersection(voters.0).count(),
-                    voters.0.count(),
-                    voters.promises()
-                ),
-            };
-            self.common.log(&format!(
-                "This server is not promoted in availability group '{}': {why}.",
-                self.def().name
-            ));
-            None
-        };
-        let looked = self.poll(ballots, Call::Look, |by| voters.is_promised(by));
-        // A promise that comes to nothing would end the present primary's reign as well.
-        listed(&looked)?;
-        let known = looked.values().map(|v| v.promised).max().unwrap_or(0);
-        let epoch = next_epoch(known.max(self.heard()), self.me)?;
-        let promised = self.poll(ballots, Call::Promise(epoch), |by| voters.is_promised(by));
-        let listed = listed(&promised)?;
-        Some(Office {
-            epoch,
-            list: FirstList::Read(listed),
-        })
-    }
-
-    /// The epoch of the newest reign that this server knows, which voters may not.
-    fn heard(&self) -> u64 {
-        owner_epoch(self.reign().number)
-    }
-
-    /// Whoever answers keeps a claim that lists this server alone, which whoever is promoted later reads; what those know who do not answer may be
-    /// lost. A server that has no vote yet begins with one; one with asynchronous commits has none.
-    ///
-    /// Enough voters that answer have to agree. Where fewer are left, this server leads without them: nothing else would bring the databases back.
-    fn office_by_force(&self, ballots: &Ballots) -> Option<Office> {
-        let voters = voters(&self.def());
-        for _ in 0..FORCE_TRIES {
-            let looked = self.poll(ballots, Call::Look, |_| false);
-            let promised = looked.values().map(|v| v.promised).max();
-            let epoch = next_epoch(promised.unwrap_or(0).max(self.heard()), self.me)?;
-            let word = Word::claim(epoch, self.me);
-            let votes = self.poll_all(ballots, Call::Keep(word), |_| false);
-            let alive: Replicas = votes.keys().copied().collect();
-            let kept = votes.iter().filter(|(_, v)| v.grants(Call::Keep(word)));
-            let kept: Replicas = kept.map(|(r, _)| *r).collect();
-            if voters.0.contains(self.me) && !kept.contains(self.me) {
-                continue;
-            }
-            // As many as to a promise, so that what is forced later comes after it.
-            if voters.is_promised(kept) {
-                let list = FirstList::Read(word.replicas);
-                return Some(Office { epoch, list });
-            }
-            if !voters.is_promised(alive) {
-                self.tell_that_it_is_alone(voters, kept);
-                let list = FirstList::Alone;
-                return Some(Office { epoch, list });
-            }
-        }
-        None
-    }
-
-    fn tell_that_it_is_alone(&self, voters: Voters, kept: Replicas) {
-        self.common.log(&format!(
-            "Availability group '{}' is led by force where {} of {} replicas that vote answer, and {} are needed. It acknowledges alone: where another replica \
-             is promoted before they have heard of it, with or without force, what was acknowledged here is lost.",
-            self.def().name,
-            kept.intersection(voters.0).count(),
-            voters.0.count(),
-            voters.promises()
-        ));
-    }
-
-    /// SET (ROLE = SECONDARY) and OFFLINE: this server leads no more, until it is promoted.
-    pub(super) fn leave_office(self: &Arc<Self>, warrant: &Warrant, ballots: &Ballots) {
-        ballots.leave();
-        self.step_down(warrant);
+        Some(vote.sequence_number(self.me, self.could_lead_each()))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::office::FirstList;
     use super::*;
 
     fn replica(number: u8) -> ReplicaId {
@@ -564,7 +403,12 @@ mod tests {
     fn an_office_ends_for_a_later_epoch_alone() {
         let ballots = Ballots::default();
         let list = FirstList::Counts;
-        ballots.take(Office { epoch: 33, list });
+        let is_forced = false;
+        ballots.take(Office {
+            epoch: 33,
+            list,
+            is_forced,
+        });
         assert_eq!(ballots.yield_to(33), None);
         assert_eq!(ballots.yield_to(48), Some(33));
         assert!(ballots.office().is_none());

@@ -17,7 +17,7 @@
 
 use super::group::Group;
 use super::part::{DatabasePart, PartState};
-use super::reign::Failover;
+use super::reign::{Failover, Numbers};
 use super::warrant::Warrant;
 use daruma_base::Lsn;
 use daruma_catalog::AvailabilityMode;
@@ -60,8 +60,8 @@ impl Group {
         }
         match forced {
             true => {
-                self.begin_forced(0)?;
-                self.force_all(0)
+                self.begin_forced(Numbers::ANY)?;
+                self.force_all(Numbers::ANY)
             }
             false => {
                 self.keep(|kept| kept.failover = Some(Failover::Planned))?;
@@ -141,7 +141,7 @@ impl Group {
     pub(super) fn go_on(self: &Arc<Self>) {
         let done = match self.failover().filter(|_| self.warrant.is_none()) {
             None => return,
-            Some(Failover::Forced) => self.force_all(0),
+            Some(Failover::Forced) => self.force_all(Numbers::ANY),
             Some(Failover::Planned) if self.leads_all() => self.complete(),
             Some(Failover::Planned) => return,
         };
@@ -166,7 +166,8 @@ impl Group {
     fn may_take_over(&self, part: &DatabasePart) -> bool {
         match &part.state {
             PartState::Followed { followed, .. } => {
-                followed.following() == Following::Primary
+                part.could_be_led()
+                    && followed.following() == Following::Primary
                     && followed.record().members.contains(self.me)
             }
             // A failover that was cut short goes on.
@@ -225,21 +226,24 @@ impl Group {
 
     // --- forced
 
-    /// The reign, and the epochs of the databases' logs, have this number at least.
-    pub(super) fn begin_forced(&self, least: u64) -> Result<()> {
+    /// The reign is this server's, if none has begun that comes after it.
+    pub(super) fn begin_forced(&self, numbers: Numbers) -> Result<()> {
         let (id, me) = (self.common.random_id(), self.me.number());
-        let reign = self.reign().next(id, me, true).at_least(least);
-        self.keep(|kept| {
-            kept.reign = reign;
-            kept.failover = Some(Failover::Forced);
-        })
+        let mut is_begun = false;
+        self.keep(|kept| is_begun = kept.begin_forced(id, me, numbers))?;
+        match is_begun {
+            true => Ok(()),
+            false => Err(not_online(&self.def().name)),
+        }
     }
 
     /// What can be led is led, and told to the others, also where one of the databases fails.
-    pub(super) fn force_all(self: &Arc<Self>, least: u64) -> Result<()> {
+    pub(super) fn force_all(self: &Arc<Self>, numbers: Numbers) -> Result<()> {
         let parts = self.parts.lock().clone();
         let claimed = parts.iter().take_while(|_| self.is_still_owner());
-        let granted = claimed.filter_map(|part| self.force(part, least)).collect();
+        let granted = claimed
+            .filter_map(|part| self.force(part, numbers))
+            .collect();
         if self.is_still_owner() {
             self.promote_all(granted);
         }
@@ -252,7 +256,7 @@ impl Group {
         }
     }
 
-    fn force(self: &Arc<Self>, part: &DatabasePart, least: u64) -> Option<Granted> {
+    fn force(self: &Arc<Self>, part: &DatabasePart, numbers: Numbers) -> Option<Granted> {
         let PartState::Followed { followed, .. } = &part.state else {
             return None;
         };
@@ -261,12 +265,20 @@ impl Group {
         let known = followed.quorum().min(followed.here());
         let acknowledged = self.warrant.as_ref().map(|_| known);
         let part = part.clone();
-        match followed.promote(id, Claim::Forced { least }, JUDGE_TIMEOUT) {
+        let Numbers { least, most } = numbers;
+        match followed.promote(id, Claim::Forced { least, most }, JUDGE_TIMEOUT) {
             Ok(record) => Some(Granted {
                 part,
                 record,
                 acknowledged,
             }),
+            Err(Some(_)) if followed.failure().is_none() => {
+                self.common.log(&format!(
+                    "Database '{}' is followed: another replica leads it by now.",
+                    part.entry.name()
+                ));
+                None
+            }
             Err(_) => {
                 self.down(&part, "its log could not be hardened");
                 None

@@ -10,9 +10,10 @@
 //!
 //! Read next: `part`, `links`, `states`.
 
-use super::ballots::{Ballots, FirstList, Office};
+use super::ballots::Ballots;
 use super::common::{Common, file_error};
 use super::health::Health;
+use super::office::{FirstList, Office};
 use super::owner::{Tries, is_decided, is_external, owner_epoch};
 use super::part::DatabasePart;
 use super::reign::{Failover, Kept, KeptFile, Reign};
@@ -155,8 +156,11 @@ impl Group {
         });
         if let (Some(warrant), Some(epoch)) = (&warrant, epoch) {
             if let Some(ballots) = warrant.ballots() {
-                let list = FirstList::Counts;
-                ballots.take(Office { epoch, list });
+                ballots.take(Office {
+                    epoch,
+                    list: FirstList::Counts,
+                    is_forced: false,
+                });
             }
             warrant.begin(epoch, Replicas::NONE);
         }

@@ -200,6 +200,10 @@ impl Handler for Links {
             Message::Define { definition } => {
                 let definition = Definition::decode(&definition)
                     .ok_or_else(|| LinkError::Protocol("a definition that is none".into()))?;
+                if !group.may_be(definition.reign) {
+                    let why = "a reign that is too far ahead of all that is known";
+                    return Err(LinkError::Protocol(why.into()));
+                }
                 if definition.reign < group.reign() {
                     // It does not know yet that another is the primary.
                     group.announce_to(link);

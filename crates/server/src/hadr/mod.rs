@@ -16,6 +16,7 @@
 //! | `links` | who connects to whom |
 //! | `listen` | ports of listeners |
 //! | `listing` | which replicas have everything |
+//! | `office` | the right to lead those groups |
 //! | `owner` | groups whose owner a cluster names |
 //! | `part` | the roles of a database |
 //! | `reign`, `wire` | whose definition counts |
@@ -37,6 +38,7 @@ mod health;
 mod links;
 mod listen;
 mod listing;
+mod office;
 mod owner;
 mod packing;
 mod part;

@@ -10,10 +10,12 @@
 //!
 //! Read next: `listing` (who has everything), `handover` (how another becomes the owner), `warrant`.
 
-use super::ballots::{Ballots, FirstList};
+use super::ballots::Ballots;
 use super::failover::not_online;
 use super::group::{Group, Task};
+use super::office::FirstList;
 use super::part::{DatabasePart, PartState};
+use super::reign::Numbers;
 use super::warrant::{Ownership, Warrant};
 use daruma_catalog::{ClusterType, GroupDef, names_equal};
 use daruma_cluster::{Cluster, Command};
@@ -37,6 +39,18 @@ const EPOCH_BITS: u32 = 32;
 /// The least number that an epoch of a log may have, led by the owner in this epoch of the cluster.
 pub(super) fn least_number(epoch: u64) -> u64 {
     epoch.saturating_mul(1 << EPOCH_BITS)
+}
+
+/// What a reign in this epoch, and the epochs of its logs, may be numbered. Where voters decide, one that others have left behind stays below theirs; a
+/// cluster that was made anew may count from the beginning.
+fn numbers(warrant: &Warrant, epoch: u64) -> Numbers {
+    Numbers {
+        least: least_number(epoch),
+        most: match warrant.ballots() {
+            Some(_) => least_number(epoch.saturating_add(1)).saturating_sub(1),
+            None => u64::MAX,
+        },
+    }
 }
 
 /// The epoch in which a reign of this number began.
@@ -133,7 +147,11 @@ impl Group {
         ));
         self.step_down(warrant);
         let led = self.lead_from_here(warrant, epoch);
-        if led.is_ok() || !self.pass_on(warrant, epoch) {
+        let speaks = match warrant.ballots().map(Ballots::office) {
+            Some(office) => office.is_some_and(|office| office.speaks(led.is_ok())),
+            None => led.is_ok() || !self.pass_on(warrant, epoch),
+        };
+        if speaks {
             warrant.speak();
         }
         led
@@ -143,8 +161,8 @@ impl Group {
         if warrant.ownership() != Ownership::Held(epoch) {
             return Err(not_online(&self.def().name));
         }
-        let least = least_number(epoch);
-        self.begin_forced(least)?;
+        let numbers = numbers(warrant, epoch);
+        self.begin_forced(numbers)?;
         let office = warrant.ballots().and_then(Ballots::office);
         match office.map(|office| office.list) {
             Some(FirstList::Read(read)) => warrant.listing().begin_read(epoch, read),
@@ -152,7 +170,7 @@ impl Group {
             Some(FirstList::Counts) | None => warrant.begin(epoch, self.listed(warrant)),
         }
         self.is_paused.store(false, Ordering::Release);
-        self.force_all(least)
+        self.force_all(numbers)
     }
 
     /// A database that could not be led, or was fenced, and is followed: it is tried once more, in an epoch of its own.

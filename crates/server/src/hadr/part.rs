@@ -82,6 +82,26 @@ impl DatabasePart {
         }
     }
 
+    /// Is it led, or could it be, as far as is known?
+    pub(super) fn could_be_led(&self) -> bool {
+        match &self.state {
+            PartState::Led { .. } => true,
+            PartState::Followed { copy, followed, .. } => {
+                copy.goes_on() && followed.failure().is_none()
+            }
+            PartState::Down => false,
+        }
+    }
+
+    /// Number of the newest epoch of its log that is known.
+    pub(super) fn epoch_number(&self) -> u64 {
+        match &self.state {
+            PartState::Led { led, .. } => led.epoch().number,
+            PartState::Followed { followed, .. } => followed.promised().number,
+            PartState::Down => 0,
+        }
+    }
+
     /// Is the database one of that definition?
     pub(super) fn stays(&self, def: &GroupDef) -> bool {
         let mut databases = def.databases.iter();

@@ -48,6 +48,20 @@ impl Reign {
     }
 }
 
+/// What a reign, and the epochs of its databases' logs, may be numbered, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Numbers {
+    pub least: u64,
+    pub most: u64,
+}
+
+impl Numbers {
+    pub(super) const ANY: Numbers = Numbers {
+        least: 0,
+        most: u64::MAX,
+    };
+}
+
 /// A failover to this server that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Failover {
@@ -112,6 +126,17 @@ impl From<KeptVote> for Vote {
 }
 
 impl Kept {
+    /// A failover to the replica `me` begins, which gives up what it lacks. `false`: a later reign has begun elsewhere, and it does not.
+    pub(super) fn begin_forced(&mut self, id: [u8; 16], me: u8, numbers: Numbers) -> bool {
+        let reign = self.reign.next(id, me, true).at_least(numbers.least);
+        let is_last = reign.number <= numbers.most;
+        if is_last {
+            self.reign = reign;
+            self.failover = Some(Failover::Forced);
+        }
+        is_last
+    }
+
     /// Is the replica of this number the primary?
     pub(super) fn leads(&self, number: u8) -> bool {
         self.reign.primary == number && self.resigned != Some(self.reign.id)
@@ -224,6 +249,37 @@ mod tests {
         let text = serde_json::to_string(&KeptVote::from(vote)).expect("JSON");
         let kept: KeptVote = serde_json::from_str(&text).expect("the same");
         assert_eq!(Vote::from(kept), vote);
+    }
+
+    fn kept(reign: Reign) -> Kept {
+        Kept {
+            reign,
+            suspended: Vec::new(),
+            failover: None,
+            is_removed: false,
+            resigned: None,
+            vote: None,
+        }
+    }
+
+    #[test]
+    fn who_was_left_behind_begins_no_reign_above_the_later_one() {
+        let later = Reign {
+            number: 3 << 32,
+            id: [9; 16],
+            primary: 1,
+        };
+        let numbers = |epoch: u64| Numbers {
+            least: epoch << 32,
+            most: (epoch << 32) + u64::from(u32::MAX),
+        };
+        let mut known = kept(later);
+        assert!(!known.begin_forced([1; 16], 0, numbers(2)));
+        assert_eq!((known.reign, known.failover), (later, None));
+        assert!(known.begin_forced([1; 16], 0, numbers(3)), "once more");
+        assert!(known.begin_forced([1; 16], 0, numbers(4)));
+        assert_eq!(known.reign.number, 4 << 32);
+        assert_eq!(known.failover, Some(Failover::Forced));
     }
 
     #[test]
