@@ -1,6 +1,6 @@
 #!/bin/sh
 # A manager for an availability group with CLUSTER_TYPE = EXTERNAL: when no server has been its primary for some rounds, the one with the highest sequence number
-# of those that answer is promoted. It may be wrong, late, or run twice: servers refuse to lead if they lack something.
+# of those that answer is promoted; if it refuses, the next one, until all have. It may be wrong, late, or run twice: servers refuse to lead if they lack something.
 #
 #   manager.sh GROUP SERVER...     each server as HOST,PORT
 #
@@ -13,7 +13,7 @@ group=$1
 shift
 case $group in '' | *[!A-Za-z0-9_-]*) usage ;; esac
 rounds=${ROUNDS:-3}
-without=0
+without=0 refused=
 
 look="SET NOCOUNT ON
 SELECT CONCAT(r.role_desc, ' ', g.sequence_number) FROM sys.availability_groups g
@@ -35,16 +35,23 @@ while :; do
         number=${answer#* }
         case $answer in "PRIMARY "*) primary=$server ;; esac
         case $number in '' | *[!0-9]*) continue ;; esac
+        case " $refused " in *" $server "*) continue ;; esac
         if [ "$number" -gt "$highest" ]; then
             best=$server highest=$number
         fi
     done
     without=$((without + 1))
     if [ -n "$primary" ]; then
-        without=0
-    elif [ -n "$best" ] && [ "$without" -ge "$rounds" ]; then
+        without=0 refused=
+    elif [ -z "$best" ]; then
+        refused=
+    elif [ "$without" -ge "$rounds" ]; then
         echo "no primary: $best is promoted, at $highest"
-        ask "$best" 60 "$promote" && without=0
+        if ask "$best" 60 "$promote"; then
+            without=0 refused=
+        else
+            refused="$refused $best"
+        fi
     fi
     sleep "${PAUSE:-2}"
 done

@@ -102,6 +102,15 @@ fn sequence_number(server: &Server) -> i64 {
     number.parse().expect("a number")
 }
 
+/// Waits until it has heard of a list that comes after, or is of, this number.
+fn hears_of(server: &Server, number: i64) {
+    let until = Instant::now() + LONG;
+    while sequence_number(server) < number {
+        assert!(Instant::now() < until, "{number}\n{}", server.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// So many of the servers have everything, and all of them have heard of it: a server that lacks something shows one less.
 fn all_know(servers: &[Server], complete: usize) {
     let synchronized = format!(
@@ -329,11 +338,7 @@ fn a_replica_without_data_votes_and_a_replica_alone_is_not_promoted() {
 
     // One that comes back hears of it, and from then on nobody is promoted who lacks what it acknowledged.
     charlie.run();
-    let until = Instant::now() + LONG;
-    while sequence_number(charlie) < sequence_number(alfa) - 1 {
-        assert!(Instant::now() < until, "{}", alfa.log());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    hears_of(charlie, sequence_number(alfa) - 1);
     bravo.run();
     catches_up(bravo);
     move_to(bravo, &[alfa]);
@@ -357,11 +362,7 @@ fn a_replica_with_asynchronous_commits_is_led_by_force_is_heard_and_yields_to_th
     // Those that vote hear who has everything, also from one that has no vote.
     alfa.run();
     for server in [&*alfa, &*bravo] {
-        let until = Instant::now() + LONG;
-        while sequence_number(server) <= before {
-            assert!(Instant::now() < until, "{}", charlie.log());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        hears_of(server, before + 1);
     }
 
     // Both that vote agree that another leads: this one, which has no vote to promise, follows.
@@ -430,19 +431,73 @@ struct Manager(Child);
 
 impl Manager {
     fn start(servers: &[Server]) -> Manager {
+        let addresses: Vec<String> = servers.iter().map(Server::address).collect();
+        Manager::of(&addresses, |command| {
+            command.env("DARUMA", DARUMA).env("FLAGS", "-C");
+            command.env("SQLCMDUSER", "sa");
+            command.env("SQLCMDPASSWORD", PASSWORD);
+        })
+    }
+
+    fn of(servers: &[String], with: impl FnOnce(&mut Command)) -> Manager {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/manager.sh");
-        let process = Command::new("sh")
-            .args([script, "g"])
-            .args(servers.iter().map(Server::address))
-            .env("DARUMA", DARUMA)
-            .env("FLAGS", "-C")
-            .env("SQLCMDUSER", "sa")
-            .env("SQLCMDPASSWORD", PASSWORD)
+        let mut command = Command::new("sh");
+        command.args([script, "g"]).args(servers);
+        with(&mut command);
+        let process = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
         Manager(process.expect("sh"))
+    }
+}
+
+/// What a server is to the script: an address, a sequence number, and whether it refuses.
+const ANSWERS: &str = r#"# Stands for `daruma sql`: the server is behind -S, the statement behind -Q.
+while [ $# -gt 0 ]; do
+    case $1 in -S) server=$2 ;; -Q) text=$2 ;; esac
+    shift
+done
+case $text in
+*FAILOVER*)
+    echo "$server" >>"$ASKED"
+    [ "$server" = able ]
+    ;;
+*)
+    case $server in
+    best) echo "SECONDARY 9" ;;
+    able) echo "SECONDARY 7" ;;
+    *) echo "SECONDARY 5" ;;
+    esac
+    ;;
+esac
+"#;
+
+/// The highest number comes first; who refuses does not keep the others from it, and has its turn again.
+#[test]
+fn the_example_of_a_manager_goes_on_to_another_when_one_refuses() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let asked = root.path().join("asked");
+    // Run as `sh sql`: a file that was just written cannot be run itself while another test makes a process.
+    std::fs::write(root.path().join("sql"), ANSWERS).expect("a script");
+    let servers = ["least", "able", "best"].map(String::from);
+    let _manager = Manager::of(&servers, |command| {
+        command.current_dir(root.path());
+        command.env("DARUMA", "sh").env("ASKED", &asked);
+        command.env("ROUNDS", "1").env("PAUSE", "0");
+    });
+    let until = Instant::now() + LONG;
+    loop {
+        let said = std::fs::read_to_string(&asked).unwrap_or_default();
+        let said: Vec<&str> = said.lines().collect();
+        // It is promoted and yet nobody leads, so that everybody is asked anew.
+        if let [first, second, third, ..] = said[..] {
+            assert_eq!([first, second, third], ["best", "able", "best"]);
+            return;
+        }
+        assert!(Instant::now() < until, "{said:?}");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
