@@ -10,6 +10,7 @@ use crate::error::{Result, StorageError};
 use crate::log::record::PartsWriter;
 use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
 use crate::page_set::PageSet;
+use crate::pause::pause;
 use crate::sync::Mutex;
 use daruma_base::{PageId, reached};
 use std::collections::HashMap;
@@ -112,13 +113,16 @@ impl Allocator {
     ) -> Result<Allocation<'a>> {
         loop {
             let files = store.files.of_filegroup(filegroup);
+            // From before they are looked at: a file that has grown since is looked at again, not asked to grow once more.
+            let seen = sizes(store, &files);
             for file in &files {
                 let found = self.choose_in(pool, store, *file, count, Reach::WithinLimits)?;
                 if let Some(found) = found {
                     return Ok(found);
                 }
             }
-            match grow_one(store, &files, filegroup) {
+            pause("alloc.full");
+            match grow_one(store, seen, filegroup) {
                 Err(full @ StorageError::FilegroupFull { .. }) if reach == Reach::PastLimits => {
                     for file in &files {
                         if let Some(found) = self.choose_in(pool, store, *file, count, reach)? {
@@ -236,13 +240,17 @@ impl Allocator {
     }
 }
 
-/// Grows the smallest of the files that can. The error is that of the smallest when none can.
-fn grow_one(store: &Store, files: &[u16], filegroup: u16) -> Result<()> {
-    let mut sized: Vec<(u64, u16)> = Vec::with_capacity(files.len());
-    sized.extend(files.iter().map(|f| (store.files.size_pages(*f), *f)));
-    sized.sort_unstable();
+/// Sizes of files in pages, with their numbers.
+fn sizes(store: &Store, files: &[u16]) -> Vec<(u64, u16)> {
+    let sized = |file: &u16| (store.files.size_pages(*file), *file);
+    files.iter().map(sized).collect()
+}
+
+/// Grows the smallest of the files that can, unless one is larger than it was seen. The error is that of the smallest when none can.
+fn grow_one(store: &Store, mut seen: Vec<(u64, u16)>, filegroup: u16) -> Result<()> {
+    seen.sort_unstable();
     let mut refused = None;
-    for (size, file) in sized {
+    for (size, file) in seen {
         match store.grow(file, size) {
             Err(full @ StorageError::FilegroupFull { .. }) => {
                 refused.get_or_insert(full);

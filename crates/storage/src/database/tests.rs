@@ -519,3 +519,23 @@ fn a_block_that_comes_while_its_node_is_promoted_is_refused() {
     assert_eq!(came.load(Ordering::Relaxed), 1);
     commit_row(&promoted, tree, b"late");
 }
+
+#[test]
+fn a_full_file_that_another_grows_to_its_limit_is_looked_at_again() {
+    let disk = SimDisk::new(1);
+    let mut files = files();
+    files[0].growth = crate::api::Growth::Pages(256);
+    files[0].max_pages = Some(512);
+    let created = engine(&disk).create_database(DatabaseId(5), "t", files, Settings::default());
+    let db = created.expect("creates");
+    let other = Arc::downgrade(&db);
+    visit(move |name| {
+        if let Some(db) = other.upgrade().filter(|_| name == "alloc.full") {
+            db.store().grow(1, 256).expect("grows");
+        }
+    });
+    // More than the file has, and less than it can have.
+    let found = db.choose_in_filegroup(1, 256, Reach::WithinLimits);
+    visit(|_| {});
+    assert!(found.is_ok(), "{:?}", found.err());
+}
