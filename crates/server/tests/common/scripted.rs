@@ -27,6 +27,8 @@ pub struct Scripted {
     log: Mutex<Vec<String>>,
     spids: AtomicI32,
     pub limit: AtomicUsize,
+    /// Logins as `late` that have begun to wait.
+    pub late: AtomicUsize,
     pub open: Arc<AtomicUsize>,
     /// Rows that all sessions have given to their clients' connections.
     pub rows_sent: Arc<AtomicU64>,
@@ -62,6 +64,9 @@ impl Service for Scripted {
         is_awaited: &dyn Fn() -> bool,
     ) -> Result<Box<dyn ServiceSession>, Refusal> {
         assert!(login.user_name != "fault", "as told");
+        if login.user_name == "late" {
+            self.late.fetch_add(1, Ordering::SeqCst);
+        }
         while login.user_name == "late" && is_awaited() {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -331,6 +336,7 @@ impl TestServer {
             log: Mutex::default(),
             spids: AtomicI32::new(51),
             limit: AtomicUsize::new(100),
+            late: AtomicUsize::new(0),
             open: Arc::default(),
             rows_sent: Arc::default(),
             shutdown: Arc::default(),
