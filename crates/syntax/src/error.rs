@@ -136,12 +136,55 @@ impl SyntaxError {
         SyntaxError::new(117, line, message)
     }
 
-    pub(crate) fn unknown_set_option(line: u32, option: &str) -> SyntaxError {
+    pub(crate) fn unknown_table_hint(line: u32, hint: &str) -> SyntaxError {
+        let message = format!(
+            "\"{}\" is not a recognized table hints option. If it is intended as a parameter to a table-valued function or to the \
+             CHANGETABLE function, ensure that your database compatibility mode is set to 90.",
+            shorten(hint)
+        );
+        SyntaxError::new(321, line, message)
+    }
+
+    pub(crate) fn unknown_use_hint(line: u32, hint: &str) -> SyntaxError {
+        SyntaxError::new(
+            10715,
+            line,
+            format!("'{}' is not a valid hint.", shorten(hint)),
+        )
+    }
+
+    /// An option of a module.
+    pub(crate) fn unknown_option(line: u32, option: &str) -> SyntaxError {
         SyntaxError::new(
             195,
             line,
-            format!("'{}' is not a recognized SET option.", shorten(option)),
+            format!("'{}' is not a recognized option.", shorten(option)),
         )
+    }
+
+    /// A number that no `int` holds, or that is none, where the grammar has an integer.
+    pub(crate) fn not_an_int(line: u32, number: &str) -> SyntaxError {
+        SyntaxError::new(
+            1080,
+            line,
+            format!("The integer value {} is out of range.", shorten(number)),
+        )
+    }
+
+    /// An option of SET that has no room for what is behind it.
+    pub(crate) fn near_option(line: u32, option: &str) -> SyntaxError {
+        SyntaxError {
+            state: 3,
+            ..SyntaxError::near(line, option)
+        }
+    }
+
+    pub(crate) fn unknown_set_option(line: u32, option: &str, state: u8) -> SyntaxError {
+        let message = format!("'{}' is not a recognized SET option.", shorten(option));
+        SyntaxError {
+            state,
+            ..SyntaxError::new(195, line, message)
+        }
     }
 }
 

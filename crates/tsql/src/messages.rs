@@ -56,6 +56,17 @@ pub fn not_supported(what: &str) -> SqlError {
     error(40517, &[&what])
 }
 
+/// Error 304 for a number of processors that the option `max degree of parallelism` cannot have either.
+pub fn check_processors(count: i64) -> crate::error::Result<()> {
+    match (0..=32_767).contains(&count) {
+        true => Ok(()),
+        false => Err(error(
+            304,
+            &[&count, &"maxdop", &"max degree of parallelism"],
+        )),
+    }
+}
+
 /// Replaces the placeholders of `text` by `args` in order.
 pub fn fill(text: &str, args: &[&dyn Display]) -> String {
     let mut out = String::with_capacity(text.len() + 32);
@@ -213,6 +224,7 @@ const MESSAGES: &[Message] = &[
         15,
         "The select list for the INSERT statement contains more items than the insert list. The number of SELECT values must match the number of INSERT columns.",
     ),
+    m(122, 15, "The %ls option is allowed only with %ls syntax."),
     m(
         127,
         15,
@@ -471,6 +483,11 @@ const MESSAGES: &[Message] = &[
         "The newsequentialid() built-in function can only be used in a DEFAULT expression for a column of type 'uniqueidentifier' in a CREATE TABLE or ALTER TABLE statement. It cannot be combined with other operators to form a complex scalar expression.",
     ),
     m(
+        304,
+        16,
+        "'%d' is out of range for index option '%.*ls'. See sp_configure option '%ls' for valid values.",
+    ),
+    m(
         306,
         16,
         "The text, ntext, and image data types cannot be compared or sorted, except when using IS NULL or LIKE operator.",
@@ -486,9 +503,19 @@ const MESSAGES: &[Message] = &[
         "Index '%.*ls' on table '%.*ls' (specified in the FROM clause) does not exist.",
     ),
     m(
+        310,
+        15,
+        "The value %d specified for the MAXRECURSION option exceeds the allowed maximum of %d.",
+    ),
+    m(
         318,
         15,
         "The table (and its columns) returned by a table-valued method need to be aliased.",
+    ),
+    m(
+        321,
+        15,
+        "\"%.*ls\" is not a recognized table hints option. If it is intended as a parameter to a table-valued function or to the CHANGETABLE function, ensure that your database compatibility mode is set to 90.",
     ),
     m(
         331,
@@ -635,6 +662,11 @@ const MESSAGES: &[Message] = &[
         506,
         16,
         "The invalid escape character \"%.*ls\" was specified in a %ls predicate.",
+    ),
+    m(
+        507,
+        16,
+        "Invalid argument for SET ROWCOUNT. Must be a non-null non-negative integer.",
     ),
     m(
         511,
@@ -848,6 +880,7 @@ const MESSAGES: &[Message] = &[
         15,
         "Sub-entity lists (such as column or security expressions) cannot be specified for entity-level permissions.",
     ),
+    m(1031, 15, "Percent values must be between 0 and 100."),
     m(
         1033,
         15,
@@ -859,7 +892,10 @@ const MESSAGES: &[Message] = &[
         15,
         "An object or column name is missing or empty. For SELECT INTO statements, verify each column has a name. For other statements, look for empty alias names. Aliases defined as \"\" or [] are not allowed. Change the alias to a valid name.",
     ),
+    m(1039, 15, "Option '%.*ls' is specified more than once."),
+    m(1042, 15, "Conflicting %ls optimizer hints specified."),
     m(1047, 15, "Conflicting locking hints specified."),
+    m(1052, 15, "Conflicting %ls options \"%ls\" and \"%ls\"."),
     m(
         1054,
         15,
@@ -890,6 +926,7 @@ const MESSAGES: &[Message] = &[
         16,
         "INSERT into an identity column not allowed on table variables.",
     ),
+    m(1080, 15, "The integer value %.*ls is out of range."),
     m(1087, 15, "Must declare the table variable \"%.*ls\"."),
     m(
         1088,
@@ -1471,6 +1508,7 @@ const MESSAGES: &[Message] = &[
     ),
     m(2741, 16, "SET DATEFORMAT date order '%.*ls' is invalid."),
     m(2742, 16, "SET DATEFIRST %d is out of range."),
+    m(2743, 16, "SET %ls option requires %S_MSG parameter."),
     m(
         2744,
         16,
@@ -1506,6 +1544,11 @@ const MESSAGES: &[Message] = &[
         2754,
         16,
         "Error severity levels greater than %d can only be specified by members of the sysadmin role, using the WITH LOG option.",
+    ),
+    m(
+        2755,
+        16,
+        "SET DEADLOCK_PRIORITY option is invalid. Valid options are {HIGH | NORMAL | LOW | [-10 ... 10] of type integer}.",
     ),
     m(2759, 16, "CREATE SCHEMA failed due to previous errors."),
     m(
@@ -2684,6 +2727,11 @@ const MESSAGES: &[Message] = &[
         "The MERGE statement attempted to UPDATE or DELETE the same row more than once. This happens when a target row matches more than one source row. A MERGE statement cannot UPDATE/DELETE the same row of the target table multiple times. Refine the ON clause to ensure a target row matches at most one source row, or use the GROUP BY clause to group the source rows.",
     ),
     m(
+        8727,
+        16,
+        "Input parameter of percentile function is outside of range [0, 1].",
+    ),
+    m(
         8906,
         16,
         "Page %S_PGID in database ID %d is allocated in the SGAM %S_PGID and PFS %S_PGID, but was not allocated in any IAM. PFS flags '%hs'.",
@@ -2798,6 +2846,16 @@ const MESSAGES: &[Message] = &[
         9004,
         21,
         "An error occurred while processing the log for database '%.*ls'. If possible, restore from backup. If a backup is not available, it might be necessary to rebuild the log.",
+    ),
+    m(
+        9108,
+        16,
+        "This type of statistics is not supported to be incremental.",
+    ),
+    m(
+        9111,
+        16,
+        "UPDATE STATISTICS ON PARTITIONS syntax is not supported for non-incremental statistics.",
     ),
     m(9303, 16, "%sSyntax error near '%ls', expected '%ls'."),
     m(
@@ -3062,6 +3120,7 @@ const MESSAGES: &[Message] = &[
         15,
         "An action of type '%S_MSG' cannot appear more than once in a '%S_MSG' clause of a MERGE statement.",
     ),
+    m(10715, 15, "'%.*ls' is not a valid hint."),
     m(
         10735,
         15,
@@ -3073,9 +3132,49 @@ const MESSAGES: &[Message] = &[
         "The number of row value expressions in the INSERT statement exceeds the maximum allowed number of %d row values.",
     ),
     m(
+        10751,
+        15,
+        "The ORDER BY in WITHIN GROUP clause of '%.*ls' function must have exactly one expression.",
+    ),
+    m(
+        10752,
+        15,
+        "The function '%.*ls' may not have a window frame.",
+    ),
+    m(
+        10754,
+        15,
+        "The function '%.*ls' must have a WITHIN GROUP clause.",
+    ),
+    m(
         10756,
         15,
         "Window frame with ROWS or RANGE must have an ORDER BY clause.",
+    ),
+    m(
+        10758,
+        15,
+        "The function '%.*ls' may not have ORDER BY in OVER clause.",
+    ),
+    m(
+        10790,
+        15,
+        "The option '%.*ls' can be specified only for hash indexes.",
+    ),
+    m(
+        10796,
+        16,
+        "The SCHEMABINDING option is supported only for natively compiled modules, and is required for those modules.",
+    ),
+    m(
+        11431,
+        16,
+        "The %ls option is not permitted as the %ls option is not turned 'ON'.",
+    ),
+    m(
+        11438,
+        16,
+        "The %ls option cannot be set to '%ls' when the %ls option is set to '%ls'.",
     ),
     m(
         11_535,
@@ -3336,6 +3435,11 @@ const MESSAGES: &[Message] = &[
         13625,
         16,
         "String value in the specified JSON path would be truncated.",
+    ),
+    m(
+        15002,
+        16,
+        "The procedure '%s' cannot be executed within a transaction.",
     ),
     m(
         15007,

@@ -691,3 +691,17 @@ fn a_panic_leaves_no_lock_on_logins() {
     let mut c = server.connect();
     c.done(&format!("SET LOCK_TIMEOUT 0; {}", create_login("ann")));
 }
+
+/// A session stays that of the login it came in with, whoever has that one's name by now.
+#[test]
+fn sessions_show_the_sid_of_their_login() {
+    let server = prepared();
+    let mut ann = server.connect_as("ann", "master");
+    let spid = ann.scalar("SELECT @@SPID");
+    let mut admin = server.connect();
+    admin.done("ALTER LOGIN ann WITH NAME = anna; CREATE LOGIN ann WITH PASSWORD = 'Daruma-2026', CHECK_POLICY = OFF");
+    let shown = format!(
+        "SELECT CONCAT(SUSER_SNAME(security_id), ' ', SUSER_SNAME(original_security_id)) FROM sys.dm_exec_sessions WHERE session_id = {spid}"
+    );
+    assert_eq!(admin.scalar(&shown), "anna anna");
+}

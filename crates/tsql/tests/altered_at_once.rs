@@ -463,3 +463,21 @@ fn a_database_that_is_restored_belongs_to_a_login_that_is_there() {
     let server = server.restart();
     assert_eq!(server.connect().scalar(owned), "1");
 }
+
+#[test]
+fn a_database_that_is_restored_is_not_that_of_a_login_which_is_being_dropped() {
+    let (server, mut client) = server_with_rows(10);
+    client.done("BACKUP DATABASE d TO DISK = '/b/f'");
+    client.done(
+        "CREATE LOGIN maker WITH PASSWORD = 'Daruma-2026', CHECK_POLICY = OFF;
+         ALTER SERVER ROLE dbcreator ADD MEMBER maker; SET LOCK_TIMEOUT 0; EXECUTE AS LOGIN = 'maker'",
+    );
+    let mut other = server.connect();
+    other.done("BEGIN TRANSACTION; DROP LOGIN maker");
+    client.done(&format!(
+        "RESTORE DATABASE e FROM DISK = '/b/f' WITH {MOVES}"
+    ));
+    other.done("COMMIT");
+    let owner = "SELECT SUSER_SNAME(owner_sid) FROM sys.databases WHERE name = 'e'";
+    assert_eq!(other.scalar(owner), "sa");
+}

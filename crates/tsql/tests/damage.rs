@@ -580,6 +580,21 @@ fn a_backup_of_a_damaged_log_names_the_database() {
     );
 }
 
+#[test]
+fn a_log_that_failed_is_named_from_another_database() {
+    let server = Server::new();
+    let mut c = server.connect();
+    c.run("CREATE DATABASE d; CREATE TABLE d.dbo.a (id int PRIMARY KEY)");
+    server.disk.set_faults(Faults {
+        fail_at: Some(server.disk.calls()),
+        ..Faults::default()
+    });
+    let out = c.run("INSERT d.dbo.a VALUES (1)");
+    server.disk.set_faults(Faults::default());
+    let words = "Msg 9001, Level 21, State 4, Line 1\nThe log for database 'd' is not available.";
+    assert!(out.starts_with(words), "{out}");
+}
+
 /// The log fails under another session's commit: nobody is shown that commit, nor what could not be taken back; the database can
 /// be left, looked at from outside, and comes back with what was acknowledged.
 #[test]

@@ -1,8 +1,8 @@
 //! Views, procedures, functions and triggers. Their stored definition is the text of the batch that created them.
 
 use super::{
-    DefineMode, ExecuteContext, Expr, Ident, ObjectName, OptionItem, Query, Statement,
-    TableDefinition, TriggerScope, TypeName,
+    DefineMode, ExecuteContext, Expr, Ident, ObjectName, Query, Statement, TableDefinition,
+    TriggerScope, TypeName,
 };
 
 /// `CREATE` or `ALTER VIEW`.
@@ -73,7 +73,6 @@ pub struct ModuleOptions {
     pub returns_null_on_null_input: Option<bool>,
     /// `INLINE = ON | OFF`.
     pub inline: Option<bool>,
-    pub other: Vec<OptionItem>,
 }
 
 /// `CREATE` or `ALTER FUNCTION`.

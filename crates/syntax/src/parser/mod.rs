@@ -9,7 +9,7 @@
 //! 2. A list of branches (AND, UNION ALL, VALUES) adds no height, whatever its length.
 //! 3. `Statement::span` covers the first to the last token of the statement.
 //!
-//! Map: cursor (tokens), name, expr, condition, query, source (FROM), dml, statement (dispatch and blocks), control, set,
+//! Map: cursor (tokens), name, expr, condition, query, source (FROM), hint, dml, statement (dispatch and blocks), control, set,
 //! table, index, module, object, database, backup, security, server, event, option. Tests: tests/, golden/syntax.
 
 mod backup;
@@ -21,6 +21,7 @@ mod dml;
 mod event;
 mod execute;
 mod expr;
+mod hint;
 mod index;
 mod key;
 mod module;

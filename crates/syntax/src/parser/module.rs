@@ -2,15 +2,16 @@
 
 use super::{Parse, Parser};
 use crate::ast::*;
+use crate::error::SyntaxError;
 use crate::keyword::Keyword as K;
-use crate::lexer::Symbol;
+use crate::lexer::{Symbol, TokenKind};
 
 impl Parser<'_> {
     pub(super) fn create_view(&mut self, mode: DefineMode) -> Parse<StatementKind> {
         self.expect(K::VIEW)?;
         let name = self.object_name()?;
         let columns = self.optional_paren_list(Self::ident)?;
-        let options = self.module_options()?;
+        let options = self.module_options(false)?;
         self.expect(K::AS)?;
         let query = self.inline_query()?;
         let check_option = self.eat_words(&[K::WITH, K::CHECK, K::OPTION]);
@@ -46,7 +47,7 @@ impl Parser<'_> {
         let name = self.object_name()?;
         let number = self.procedure_number()?;
         let parameters = self.procedure_parameters()?;
-        let options = self.module_options()?;
+        let options = self.module_options(false)?;
         let for_replication = self.eat_words(&[K::FOR, K::REPLICATION]);
         self.expect(K::AS)?;
         let body = self.procedure_body()?;
@@ -97,17 +98,21 @@ impl Parser<'_> {
         Ok(ModuleBody::Statements(statements))
     }
 
-    /// `WITH ENCRYPTION, SCHEMABINDING, EXECUTE AS OWNER, ...`
-    fn module_options(&mut self) -> Parse<ModuleOptions> {
+    /// `WITH ENCRYPTION, SCHEMABINDING, EXECUTE AS OWNER, ...`. Functions have some of their own, and lack two of the others.
+    fn module_options(&mut self, of_function: bool) -> Parse<ModuleOptions> {
         let mut options = ModuleOptions::default();
         if self.eat(K::WITH) {
-            self.list(|parser| parser.module_option(&mut options))?;
+            self.list(|parser| parser.module_option(&mut options, of_function))?;
         }
         Ok(options)
     }
 
-    fn module_option(&mut self, options: &mut ModuleOptions) -> Parse<()> {
+    fn module_option(&mut self, options: &mut ModuleOptions, of_function: bool) -> Parse<()> {
         match self.keyword() {
+            K::RECOMPILE | K::VIEW_METADATA if of_function => return Err(self.unknown_option()),
+            K::RETURNS | K::CALLED | K::INLINE if !of_function => {
+                return Err(self.unexpected_at(1));
+            }
             K::ENCRYPTION => options.encryption = self.eat(K::ENCRYPTION),
             K::SCHEMABINDING => options.schema_binding = self.eat(K::SCHEMABINDING),
             K::RECOMPILE => options.recompile = self.eat(K::RECOMPILE),
@@ -130,12 +135,18 @@ impl Parser<'_> {
                 self.expect_equal()?;
                 options.inline = Some(self.expect_switch()?);
             }
-            _ => {
-                let option = self.loose_option()?;
-                options.other.push(option);
-            }
+            word if word.is_reserved() => return Err(self.unexpected()),
+            _ => return Err(self.unknown_option()),
         }
         Ok(())
+    }
+
+    fn unknown_option(&self) -> SyntaxError {
+        let token = self.token(0);
+        match token.kind {
+            TokenKind::Word(_) => SyntaxError::unknown_option(token.line, self.text_of(token)),
+            _ => self.unexpected(),
+        }
     }
 
     pub(super) fn create_function(&mut self, mode: DefineMode) -> Parse<StatementKind> {
@@ -150,7 +161,7 @@ impl Parser<'_> {
         self.expect_close()?;
         self.expect(K::RETURNS)?;
         let returns = self.function_returns()?;
-        let options = self.module_options()?;
+        let options = self.module_options(true)?;
         if self.eat(K::ORDER) {
             self.skip_parenthesis()?;
         }
@@ -211,7 +222,7 @@ impl Parser<'_> {
         let name = self.object_name()?;
         self.expect(K::ON)?;
         let on = self.trigger_scope()?;
-        let options = self.module_options()?;
+        let options = self.module_options(false)?;
         let timing = match self.eat_any(&[K::FOR, K::AFTER, K::INSTEAD]) {
             Some(K::INSTEAD) => {
                 self.expect(K::OF)?;

@@ -42,7 +42,6 @@ const VALUES: &[&str] = &[
     "DATEFIRST",
     "DATEFORMAT",
     "DEADLOCK_PRIORITY",
-    "ERRLVL",
     "FIPS_FLAGGER",
     "LANGUAGE",
     "LOCK_TIMEOUT",
@@ -149,6 +148,7 @@ impl Parser<'_> {
         let token = self.token(0);
         let option = self.word_upper()?;
         if VALUES.contains(&option.as_str()) {
+            self.refuse_number(&option)?;
             return Ok(SetStatement::Value {
                 option,
                 value: self.set_value()?,
@@ -179,14 +179,47 @@ impl Parser<'_> {
             .read_again(self.text, self.at, quoted_identifier, self.has_room);
     }
 
+    /// These options take a written integer: errors 102 and 1080 for another number, and where there is room for none at all.
+    fn refuse_number(&self, option: &str) -> Parse<()> {
+        let is_negative = self.at_symbol(Symbol::Minus);
+        let token = self.token(usize::from(is_negative));
+        let text = self.text_of(token);
+        let is_int = token.kind == TokenKind::Integer && text.parse::<i32>().is_ok();
+        let is_number = matches!(
+            token.kind,
+            TokenKind::Integer | TokenKind::Decimal | TokenKind::Float | TokenKind::Money
+        );
+        match option {
+            "LOCK_TIMEOUT" if !is_int => Err(SyntaxError::near_option(token.line, option)),
+            "QUERY_GOVERNOR_COST_LIMIT" if !is_number => {
+                Err(SyntaxError::near_option(token.line, option))
+            }
+            "ROWCOUNT" if is_negative => Err(self.unexpected()),
+            "TEXTSIZE" if self.at_variable() => Err(self.unexpected()),
+            "ROWCOUNT" | "TEXTSIZE" if is_number && !is_int => {
+                Err(SyntaxError::not_an_int(token.line, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Error 195 for a name that is none, with a state that says what is behind it; without a value it is any word, 102.
     fn known_switch(&self, option: String, token: crate::lexer::Token) -> Parse<String> {
         if SWITCHES.contains(&option.as_str()) {
             return Ok(option);
         }
-        Err(SyntaxError::unknown_set_option(
-            token.line,
-            self.text_of(token),
-        ))
+        let text = self.text_of(token);
+        let state = match self.kind() {
+            TokenKind::Word(K::ON | K::OFF) | TokenKind::Symbol(Symbol::Comma) => 5,
+            TokenKind::Word(word) if word.is_reserved() => {
+                return Err(SyntaxError::near(token.line, text));
+            }
+            TokenKind::End | TokenKind::Symbol(Symbol::Semicolon) => {
+                return Err(SyntaxError::near(token.line, text));
+            }
+            _ => 7,
+        };
+        Err(SyntaxError::unknown_set_option(token.line, text, state))
     }
 
     fn set_value(&mut self) -> Parse<SetValue> {

@@ -1,8 +1,7 @@
-//! FROM: tables, functions, derived tables, joins, APPLY, PIVOT, and table hints.
+//! FROM: tables, functions, derived tables, joins, APPLY and PIVOT.
 
 use super::{Parse, Parser};
 use crate::ast::*;
-use crate::error::SyntaxError;
 use crate::keyword::Keyword as K;
 use crate::lexer::{Symbol, TokenKind};
 
@@ -11,34 +10,6 @@ enum Parenthesized {
     Query(Query),
     Source(TableSource),
 }
-
-const HINT_WORDS: &[K] = &[
-    K::NOLOCK,
-    K::READUNCOMMITTED,
-    K::READCOMMITTED,
-    K::READCOMMITTEDLOCK,
-    K::REPEATABLEREAD,
-    K::SERIALIZABLE,
-    K::SNAPSHOT,
-    K::HOLDLOCK,
-    K::UPDLOCK,
-    K::XLOCK,
-    K::ROWLOCK,
-    K::PAGLOCK,
-    K::TABLOCK,
-    K::TABLOCKX,
-    K::READPAST,
-    K::NOWAIT,
-    K::NOEXPAND,
-    K::FASTFIRSTROW,
-    K::FORCESEEK,
-    K::FORCESCAN,
-    K::INDEX,
-    K::KEEPIDENTITY,
-    K::KEEPDEFAULTS,
-    K::IGNORE_CONSTRAINTS,
-    K::IGNORE_TRIGGERS,
-];
 
 impl Parser<'_> {
     pub(super) fn table_source(&mut self) -> Parse<TableSource> {
@@ -515,101 +486,6 @@ impl Parser<'_> {
             columns,
             alias,
         })))
-    }
-
-    /// `WITH (...)`, or the old `(NOLOCK)`. WITH without a parenthesis here is most likely a forgotten semicolon.
-    pub(super) fn optional_table_hints(&mut self) -> Parse<Vec<TableHint>> {
-        if self.at_old_hints() {
-            return self.table_hints();
-        }
-        if self.eat(K::HOLDLOCK) {
-            return Ok(vec![TableHint::Word("HOLDLOCK".to_owned())]);
-        }
-        if !self.at(K::WITH) {
-            return Ok(Vec::new());
-        }
-        if self.symbol_at(1, Symbol::LeftParen) {
-            self.advance();
-            return self.table_hints();
-        }
-        let next = self.token(1);
-        if self.ident_at(1) && self.keyword_at(1) != K::XMLNAMESPACES && self.keyword_at(2) == K::AS
-        {
-            return Err(SyntaxError::cte_needs_semicolon(
-                next.line,
-                &self.content_of(next),
-            ));
-        }
-        Ok(Vec::new())
-    }
-
-    fn at_old_hints(&self) -> bool {
-        if !self.at_symbol(Symbol::LeftParen) || !HINT_WORDS.contains(&self.keyword_at(1)) {
-            return false;
-        }
-        match self.kind_at(2) {
-            TokenKind::Symbol(Symbol::RightParen | Symbol::Comma) => true,
-            TokenKind::Symbol(Symbol::LeftParen | Symbol::Equal) => {
-                matches!(self.keyword_at(1), K::INDEX | K::FORCESEEK)
-            }
-            _ => HINT_WORDS.contains(&self.keyword_at(2)),
-        }
-    }
-
-    fn table_hints(&mut self) -> Parse<Vec<TableHint>> {
-        self.expect_open()?;
-        let mut hints = vec![self.table_hint()?];
-        while !self.eat_symbol(Symbol::RightParen) {
-            self.eat_comma();
-            hints.push(self.table_hint()?);
-        }
-        Ok(hints)
-    }
-
-    pub(super) fn table_hint(&mut self) -> Parse<TableHint> {
-        if self.eat(K::INDEX) {
-            return self.index_hint();
-        }
-        if self.at(K::FORCESEEK) && self.symbol_at(1, Symbol::LeftParen) {
-            self.advance();
-            self.expect_open()?;
-            let index = self.index_designator()?;
-            let columns = self.optional_paren_list(Self::ident)?;
-            self.expect_close()?;
-            return Ok(TableHint::ForceSeek { index, columns });
-        }
-        let word = self.word_upper()?;
-        if word == "SPATIAL_WINDOW_MAX_CELLS" {
-            self.expect_equal()?;
-            return self.small_number().map(TableHint::SpatialWindowMaxCells);
-        }
-        Ok(TableHint::Word(word))
-    }
-
-    fn index_hint(&mut self) -> Parse<TableHint> {
-        if !self.eat_equal() {
-            return self
-                .paren_list(Self::index_designator)
-                .map(TableHint::Index);
-        }
-        if self.at_symbol(Symbol::LeftParen) {
-            return self
-                .paren_list(Self::index_designator)
-                .map(TableHint::Index);
-        }
-        Ok(TableHint::Index(vec![self.index_designator()?]))
-    }
-
-    /// An index name or number.
-    fn index_designator(&mut self) -> Parse<Ident> {
-        if self.kind() == TokenKind::Integer {
-            let token = self.advance();
-            return Ok(Ident {
-                text: self.text_of(token).to_owned(),
-                quoted: false,
-            });
-        }
-        self.ident()
     }
 
     pub(super) fn rowset(&mut self) -> Parse<Rowset> {

@@ -121,7 +121,6 @@ impl Display for ModuleOptions {
                 .iter()
                 .map(|on| format!("INLINE = {}", switch(*on))),
         );
-        words.extend(self.other.iter().map(ToString::to_string));
         if words.is_empty() {
             Ok(())
         } else {

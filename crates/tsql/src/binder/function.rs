@@ -510,6 +510,9 @@ impl Binder<'_> {
                 format!("The function '{name}' must have an OVER clause."),
             ));
         };
+        if matches!(function, W::PercentileCont | W::PercentileDisc) {
+            return self.percentile(function, name, call, window);
+        }
         let mut args = self.args(&call.args)?;
         let expected = match function {
             W::RowNumber | W::Rank | W::DenseRank | W::PercentRank | W::CumeDist => 0..=0,
@@ -563,6 +566,54 @@ impl Binder<'_> {
             call.nulls == Some(ast::NullTreatment::Ignore),
             ty,
         )
+    }
+
+    /// PERCENTILE_CONT and PERCENTILE_DISC: their order is that of WITHIN GROUP, and OVER has the partition alone.
+    fn percentile(
+        &mut self,
+        function: WindowFunction,
+        name: &str,
+        call: &FunctionCall,
+        window: &ast::Window,
+    ) -> Result<Scalar> {
+        let refused = |number| Err(crate::messages::error(number, &[&name]));
+        let [key] = call.within_group.as_slice() else {
+            return refused(match call.within_group.is_empty() {
+                true => 10754,
+                false => 10751,
+            });
+        };
+        if window.frame.is_some() {
+            return refused(10752);
+        }
+        if !window.order_by.is_empty() {
+            return refused(10758);
+        }
+        let mut args = self.args(&call.args)?;
+        if args.len() != 1 {
+            return Err(ValueError::new(174, 1, &[&name.to_ascii_lowercase(), &1]).into());
+        }
+        args[0] = types::convert(args[0].clone(), DataType::Float)?;
+        let value = self.without_next_value(CLAUSE, |b| b.expr(&key.expr))?;
+        let is_continuous = function == WindowFunction::PercentileCont;
+        let data_type = value.ty.data_type;
+        if is_continuous && !data_type.is_numeric() {
+            let name = name.to_ascii_lowercase();
+            return Err(ValueError::new(8117, 1, &[&data_type.name(), &name]).into());
+        }
+        let (value, ty) = match is_continuous {
+            true => (
+                types::convert(value, DataType::Float)?,
+                Type::new(DataType::Float, true),
+            ),
+            false => (value.clone(), value.ty.nullable(true)),
+        };
+        args.insert(0, value);
+        let ordered = ast::Window {
+            order_by: call.within_group.clone(),
+            ..window.clone()
+        };
+        self.window_call(function, args, &ordered, false, ty)
     }
 
     fn window_call(
@@ -811,6 +862,8 @@ fn window_named(name: &str) -> Option<WindowFunction> {
         "LAST_VALUE" => LastValue,
         "PERCENT_RANK" => PercentRank,
         "CUME_DIST" => CumeDist,
+        "PERCENTILE_CONT" => PercentileCont,
+        "PERCENTILE_DISC" => PercentileDisc,
         _ => return None,
     })
 }

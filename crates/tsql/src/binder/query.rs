@@ -7,6 +7,7 @@ use super::group::GroupState;
 use super::identity::IdentityCall;
 use super::next_value::{CLAUSE, NESTED, SET_OPERATOR};
 use super::scope::{Clause, CteEntry, NameScope};
+use super::stored::refuse_lock_hint;
 use super::tree::*;
 use super::{Binder, too_complex, types};
 use crate::error::{Result, SqlError};
@@ -77,26 +78,36 @@ impl Binder<'_> {
         self.query(query, false)
     }
 
+    /// Errors 304, 310 and 1042 for a number out of its range. Locks that only OPTION asks for would not be taken: they are refused.
     pub(super) fn hint(&mut self, hint: &QueryHint) -> Result<()> {
-        if let QueryHint::Number { name, value } = hint
-            && name.eq_ignore_ascii_case("MAXRECURSION")
-        {
-            let Expr::Literal(Literal::Integer(digits)) = value else {
-                return Ok(());
-            };
-            match digits.parse::<u32>() {
-                Ok(n) if n <= 32_767 => self.max_recursion = n,
-                _ => {
-                    return Err(SqlError::new(
-                        310,
-                        15,
-                        1,
-                        format!(
-                            "The value {digits} specified for the MAXRECURSION option exceeds the allowed maximum of 32767."
-                        ),
-                    ));
+        match hint {
+            QueryHint::Number { name, value } => self.number_hint(name, value),
+            QueryHint::TableHint { hints, .. } => hints.iter().try_for_each(refuse_lock_hint),
+            _ => Ok(()),
+        }
+    }
+
+    fn number_hint(&mut self, name: &str, value: &Expr) -> Result<()> {
+        let (Expr::Literal(Literal::Integer(digits)) | Expr::Literal(Literal::Decimal(digits))) =
+            value
+        else {
+            return Ok(());
+        };
+        let small = digits.parse::<u32>().ok().filter(|n| *n <= 32_767);
+        match (name, small) {
+            ("MAXRECURSION", Some(n)) => self.max_recursion = n,
+            ("MAXRECURSION", None) => return Err(messages::error(310, &[digits, &32_767])),
+            ("MAXDOP", _) => messages::check_processors(digits.parse().unwrap_or(i64::MAX))?,
+            ("MAX_GRANT_PERCENT" | "MIN_GRANT_PERCENT", _) => {
+                let percent = digits.parse::<f64>();
+                if !percent.is_ok_and(|p| p <= 100.0) {
+                    return Err(messages::error(1042, &[&name.to_ascii_lowercase()]));
                 }
             }
+            ("FAST", None) if digits.parse::<i32>().is_err() => {
+                return Err(messages::error(102, &[&"FAST"]));
+            }
+            _ => {}
         }
         Ok(())
     }

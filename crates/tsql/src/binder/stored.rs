@@ -185,6 +185,17 @@ pub fn insert_hints(table: &TableRef, hints: &[TableHint]) -> Result<LockHints> 
     }
 }
 
+/// A hint of OPTION (TABLE HINT ..) chooses a way to read. One of locks has an effect only where the table itself has it too, and so
+/// does not stand alone there.
+pub(super) fn refuse_lock_hint(hint: &TableHint) -> Result<()> {
+    match hint {
+        TableHint::Word(word) if !matches!(word.as_str(), "FORCESEEK" | "FORCESCAN") => {
+            Err(unsupported(&format!("{word} in TABLE HINT")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// What hints ask for: locks, an index, a seek.
 pub(super) fn table_hints(
     table: &TableRef,
@@ -214,7 +225,7 @@ pub(super) fn table_hints(
                 | "IGNORE_TRIGGERS") => {
                     return Err(unsupported(&format!("The table hint {word} here")));
                 }
-                // ROWLOCK, PAGLOCK, FASTFIRSTROW and FORCESCAN ask for what is done anyway, or may be.
+                // ROWLOCK, PAGLOCK, FASTFIRSTROW and FORCESCAN ask for what is done anyway, or may be. The parser knows no others.
                 _ => {}
             },
             TableHint::Index(names) => {

@@ -246,6 +246,8 @@ pub enum WindowFunction {
     LastValue,
     PercentRank,
     CumeDist,
+    PercentileCont,
+    PercentileDisc,
     Aggregate(AggregateFunction),
 }
 

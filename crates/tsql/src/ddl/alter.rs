@@ -4,6 +4,7 @@
 //! what old rows show. Everything else moves the rows into new trees.
 
 use super::dependents::{self, Fate};
+use super::storage_options::{self, Taker};
 use super::table::{Builder, could_not_create};
 use super::{foreign, index, nullability, put_table};
 use crate::dml;
@@ -38,11 +39,11 @@ pub(super) fn alter(ex: &Execution<'_>, statement: &ast::AlterTable) -> Result<(
         AlterTableAction::Trigger { enable, names } => {
             super::module::switch_table_triggers(ex, &table, names, *enable)
         }
-        AlterTableAction::Rebuild { .. } => {
+        AlterTableAction::Rebuild { options, .. } => {
+            storage_options::check(options, Taker::AlterTable)?;
             index::rebuild(ex, &table, (*table.def).clone()).map(|_| ())
         }
-        // Lock escalation and the like: nothing here depends on them.
-        AlterTableAction::Set(options) => super::table::refuse_table_promises(options),
+        AlterTableAction::Set(options) => storage_options::check_table(options, "ALTER TABLE"),
         AlterTableAction::ChangeTracking { .. } => Err(messages::not_supported("CHANGE_TRACKING")),
         AlterTableAction::Switch { .. } => Err(messages::not_supported("SWITCH")),
         AlterTableAction::AlterIndex { .. } => {
@@ -303,6 +304,7 @@ fn add_default(
 
 fn alter_column(ex: &Execution<'_>, table: &TableRef, change: &AlterColumn) -> Result<()> {
     let name = &change.name.text;
+    storage_options::check(&change.options, Taker::AlterTable)?;
     let mut builder = Builder::of_table(ex, table)?;
     let old = builder.def.column_named(name).cloned();
     let old = old
@@ -436,8 +438,13 @@ fn drop_parts(ex: &Execution<'_>, table: TableRef, drops: &[AlterTableDrop]) -> 
                 drop_column(ex, &table, name, *if_exists)?
             }
             AlterTableDrop::Constraint {
-                name, if_exists, ..
-            } => drop_constraint(ex, &table, name, *if_exists)?,
+                name,
+                if_exists,
+                options,
+            } => {
+                storage_options::check(options, Taker::DropIndex)?;
+                drop_constraint(ex, &table, name, *if_exists)?
+            }
             AlterTableDrop::Period => return Err(messages::not_supported("PERIOD")),
         };
     }

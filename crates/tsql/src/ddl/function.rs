@@ -4,7 +4,7 @@
 //! the tree before it is stored; what only shows when it runs (a name that means a table after all, EXEC of a
 //! procedure) is refused then.
 
-use super::module::{Place, define, module, parameter, place, refuse_promises};
+use super::module::{Place, define, module, parameter, place, refuse_options};
 use crate::error::{Result, SqlError};
 use crate::executor::{gives_the_same, gives_the_same_if};
 use crate::host::TableKind;
@@ -82,8 +82,8 @@ pub(super) fn create(
     body: &[Statement],
     text: &str,
 ) -> Result<()> {
-    refuse_promises(&statement.options)?;
-    refuse_options(statement)?;
+    refuse_options(&statement.options, "FUNCTION")?;
+    refuse_shape(statement)?;
     let code = match statement.returns {
         FunctionReturns::Scalar(_) => "FN",
         _ => "TF",
@@ -142,17 +142,16 @@ fn in_place<T>(ex: &Execution<'_>, place: &Place, work: impl FnOnce() -> Result<
     ex.with_text_in(place.database, place.schema_id, work)
 }
 
-/// Options that functions do not have: error 487. A function of rows is called whatever its arguments are.
-fn refuse_options(statement: &CreateFunction) -> Result<()> {
+/// OUTPUT (181), and options that functions of rows do not have: those are called whatever their arguments are, and never stand in the
+/// place of their call (487).
+fn refuse_shape(statement: &CreateFunction) -> Result<()> {
     let options = &statement.options;
-    if options.recompile || options.view_metadata || !options.other.is_empty() {
-        return Err(messages::error(487, &[&"CREATE/ALTER FUNCTION"]));
-    }
     if statement.parameters.iter().any(|p| p.output) {
         return Err(messages::error(181, &[]));
     }
     let is_scalar = matches!(statement.returns, FunctionReturns::Scalar(_));
-    match options.returns_null_on_null_input.is_some() && !is_scalar {
+    let is_called = options.returns_null_on_null_input.is_some() || options.inline.is_some();
+    match is_called && !is_scalar {
         true => Err(messages::error(487, &[&"CREATE/ALTER FUNCTION"])),
         false => Ok(()),
     }

@@ -1,5 +1,6 @@
 //! CREATE, ALTER and DROP INDEX.
 
+use super::storage_options::{self, Taker, is_on};
 use super::table::{Builder, create_missing_trees, filegroup};
 use crate::dml;
 use crate::error::Result;
@@ -9,7 +10,7 @@ use crate::session::Execution;
 use daruma_base::PageId;
 use daruma_catalog::{IndexDef, IndexKind, TableDef, names_equal};
 use daruma_storage::TreeId;
-use daruma_syntax::ast::{self, AlterIndexAction, Expr, Ident, Literal, OptionItem, OptionValue};
+use daruma_syntax::ast::{self, AlterIndexAction, Ident, OptionItem};
 
 pub(super) fn create(ex: &Execution<'_>, statement: &ast::CreateIndex) -> Result<()> {
     if statement.kind != ast::IndexKind::Rowstore {
@@ -33,13 +34,13 @@ pub(super) fn create(ex: &Execution<'_>, statement: &ast::CreateIndex) -> Result
     let mut made = builder.index(Some(statement.name.text.clone()), clustered, key);
     made.unique = statement.unique;
     made.included = builder.included(&statement.include, &made)?;
-    apply_options(&mut made, &statement.options)?;
+    storage_options::apply(&mut made, &statement.options, Taker::CreateIndex)?;
     builder.set_filter(&mut made, statement.filter.as_ref())?;
     made.filegroup = match &statement.storage {
         Some(space) => filegroup(ex, table.database.id(), Some(space))?,
         None => table.def.filegroup,
     };
-    if option_is_on(&statement.options, "DROP_EXISTING") {
+    if is_on(&statement.options, "DROP_EXISTING") {
         let old = remove_existing(ex, &mut builder, &statement.name)?;
         keep_enforcing(ex, &table, &old, &mut made)?;
     }
@@ -176,14 +177,18 @@ pub(super) fn alter(ex: &Execution<'_>, statement: &ast::AlterIndex) -> Result<(
     let ids = chosen(&table, statement)?;
     match &statement.action {
         AlterIndexAction::Rebuild { options, .. } => {
+            storage_options::check(options, Taker::Rebuild)?;
             rebuild_chosen(ex, &table, &ids, statement.name.is_none(), options)
         }
-        AlterIndexAction::Reorganize { .. } => Ok(()),
+        AlterIndexAction::Reorganize { options, .. } => {
+            storage_options::check(options, Taker::Reorganize)
+        }
         AlterIndexAction::Disable => disable(ex, &table, &ids),
         AlterIndexAction::Set(options) => {
+            storage_options::check(options, Taker::Set)?;
             let mut def = (*table.def).clone();
             for index in def.indexes.iter_mut().filter(|i| ids.contains(&i.id)) {
-                apply_options(index, options)?;
+                storage_options::apply(index, options, Taker::Set)?;
             }
             super::put_table(ex, &table, def).map(|_| ())
         }
@@ -222,7 +227,7 @@ fn rebuild_chosen(
 ) -> Result<()> {
     let mut def = (*table.def).clone();
     for index in def.indexes.iter_mut().filter(|i| ids.contains(&i.id)) {
-        apply_options(index, options)?;
+        storage_options::apply(index, options, Taker::Rebuild)?;
         index.disabled = false;
     }
     if all || ids.iter().any(|id| *id <= 1) {
@@ -269,6 +274,7 @@ pub(super) fn drop(ex: &Execution<'_>, statement: &ast::DropIndex) -> Result<()>
 
 fn drop_one(ex: &Execution<'_>, item: &ast::DropIndexItem, written: &str) -> Result<()> {
     let absent = || messages::error_state(3701, 7, &[&"drop", &"index", &written]);
+    storage_options::check(&item.options, Taker::DropIndex)?;
     let table = super::table_named(ex, &item.table)
         .map_err(|e| if e.number == 4902 { absent() } else { e })?;
     let table = super::lock_for_change(ex, table)?;
@@ -302,46 +308,6 @@ pub(super) fn remove(ex: &Execution<'_>, table: &TableRef, id: i32) -> Result<Ta
     }
     crate::access::drop_tree(&txn, &table.def, &old)?;
     super::put_table(ex, table, builder.def)
-}
-
-/// Options of WITH that are kept; the others (ONLINE, SORT_IN_TEMPDB, ...) need nothing.
-pub(super) fn apply_options(index: &mut IndexDef, options: &[OptionItem]) -> Result<()> {
-    for option in options {
-        match option.name.as_str() {
-            "FILLFACTOR" => {
-                let percent = number(option).unwrap_or(0);
-                index.fill_factor = match u8::try_from(percent) {
-                    Ok(percent @ 1..=100) => percent,
-                    _ => return Err(messages::error(129, &[&percent])),
-                };
-            }
-            "IGNORE_DUP_KEY" => {
-                index.ignore_dup_key = option.is_on();
-                if index.ignore_dup_key && !index.unique {
-                    return Err(crate::error::SqlError::new(
-                        1916,
-                        16,
-                        4,
-                        "CREATE INDEX options nonunique and ignore_dup_key are mutually exclusive.",
-                    ));
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-pub(super) fn option_is_on(options: &[OptionItem], name: &str) -> bool {
-    options.iter().any(|o| o.is(name) && o.is_on())
-}
-
-fn number(option: &OptionItem) -> Option<i64> {
-    match &option.value {
-        OptionValue::Expr(Expr::Literal(Literal::Integer(digits))) => digits.parse().ok(),
-        OptionValue::Quantity { amount, .. } => amount.parse().ok(),
-        _ => None,
-    }
 }
 
 /// 1945: keys that may be too long for an entry.

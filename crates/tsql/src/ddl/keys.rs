@@ -1,7 +1,7 @@
 //! Keys and indexes of a table under construction: their columns, names, filters, and their place among the others.
 
 use super::table::{Builder, could_not_create, filegroup};
-use super::{filter, index, names};
+use super::{filter, names, storage_options};
 use crate::error::Result;
 use crate::host::Host;
 use crate::messages;
@@ -94,7 +94,7 @@ impl Builder<'_, '_> {
             is_primary_key: key.primary,
             is_system_named: name.is_none(),
         });
-        index::apply_options(&mut made, &key.options)?;
+        storage_options::apply(&mut made, &key.options, self.taker)?;
         if key.storage.is_some() {
             made.filegroup = filegroup(self.ex, self.database, key.storage.as_ref())?;
         }
@@ -323,7 +323,7 @@ impl Builder<'_, '_> {
         );
         made.unique = inline.unique;
         made.included = self.included(&inline.include, &made)?;
-        index::apply_options(&mut made, &inline.options)?;
+        storage_options::apply(&mut made, &inline.options, self.taker)?;
         self.set_filter(&mut made, inline.filter.as_ref())?;
         self.push_index(made)
     }

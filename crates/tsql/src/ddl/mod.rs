@@ -7,7 +7,7 @@
 //!
 //! Databases are no part of a transaction: they are created and dropped at once (`database`).
 //!
-//! Map: `table` (shape of a table), `keys` (its keys and indexes), `table_type`, `foreign` (foreign keys), `alter`, `bound` (schema binding), `index`, `filter` (of indexes), `module`, `function`, `objects` (schemas, types,
+//! Map: `table` (shape of a table), `keys` (its keys and indexes), `table_type`, `foreign` (foreign keys), `alter`, `bound` (schema binding), `index`, `storage_options` (of tables and indexes), `filter` (of indexes), `module`, `function`, `objects` (schemas, types,
 //! sequences, synonyms, drops), `properties` (go with what they describe), `database`, `definition` (texts), `names` (generated names), `into` (SELECT INTO).
 
 mod alter;
@@ -27,6 +27,7 @@ mod nullability;
 mod objects;
 mod properties;
 pub mod rename;
+mod storage_options;
 mod table;
 mod table_type;
 
@@ -264,7 +265,7 @@ fn refuse_read_only(ex: &Execution<'_>, database: daruma_base::DatabaseId) -> Re
 }
 
 /// A column of what a query gives, as the column of a table, view or function.
-fn result_column(at: usize, column: &OutputColumn) -> ColumnDef {
+pub(crate) fn result_column(at: usize, column: &OutputColumn) -> ColumnDef {
     ColumnDef {
         id: at as i32 + 1,
         name: column.name.clone(),

@@ -31,7 +31,7 @@ pub(super) fn create_view(
     statement: &ast::CreateView,
     text: &str,
 ) -> Result<()> {
-    refuse_promises(&statement.options)?;
+    refuse_options(&statement.options, "VIEW")?;
     let place = place(ex, &statement.name, statement.mode, "V ")?;
     refuse_order(&statement.query)?;
     if takes_next_value(text, &ex.parse_options()) {
@@ -98,10 +98,10 @@ fn create_inline(
     query: &ast::Query,
     text: &str,
 ) -> Result<()> {
-    refuse_promises(&statement.options)?;
+    refuse_options(&statement.options, "FUNCTION")?;
     let options = &statement.options;
     let is_called = options.returns_null_on_null_input.is_some() || options.inline.is_some();
-    if is_called || options.execute_as.is_some() || options.recompile || !options.other.is_empty() {
+    if is_called || options.execute_as.is_some() {
         return Err(messages::error(487, &[&"CREATE/ALTER FUNCTION"]));
     }
     let place = place(ex, &statement.name, statement.mode, "IF")?;
@@ -165,11 +165,19 @@ fn result_columns(
     Ok(columns)
 }
 
-/// What a module's options promise and nobody would keep: its text stays readable, and it is run like any other.
-pub(super) fn refuse_promises(options: &ast::ModuleOptions) -> Result<()> {
+/// Options that such a module does not have (487, 10796), and promises that nobody would keep: its text stays readable, and it is
+/// run like any other.
+pub(super) fn refuse_options(options: &ast::ModuleOptions, kind: &str) -> Result<()> {
+    let statement = format!("CREATE/ALTER {kind}");
+    let alien = |state| Err(messages::error_state(487, state, &[&statement]));
+    let is_run = matches!(kind, "PROCEDURE" | "TRIGGER");
     match options {
         o if o.encryption => Err(messages::not_supported("WITH ENCRYPTION")),
         o if o.native_compilation => Err(messages::not_supported("NATIVE_COMPILATION")),
+        o if o.recompile && kind != "PROCEDURE" => alien(1),
+        o if o.view_metadata && kind != "VIEW" => alien(1),
+        o if o.execute_as.is_some() && kind == "VIEW" => alien(2),
+        o if o.schema_binding && is_run => Err(messages::error(10796, &[])),
         _ => Ok(()),
     }
 }
@@ -192,7 +200,7 @@ pub(super) fn create_procedure(
     if statement.number.is_some_and(|n| n > 1) {
         return Err(messages::not_supported("numbered procedures"));
     }
-    refuse_promises(&statement.options)?;
+    refuse_options(&statement.options, "PROCEDURE")?;
     if statement.name.is_temporary() {
         return create_temporary(ex, statement, text);
     }
@@ -291,7 +299,7 @@ pub(super) fn create_trigger(
     statement: &ast::CreateTrigger,
     text: &str,
 ) -> Result<()> {
-    refuse_promises(&statement.options)?;
+    refuse_options(&statement.options, "TRIGGER")?;
     let TriggerScope::Object(parent_name) = &statement.on else {
         return Err(messages::not_supported("DDL and LOGON triggers"));
     };

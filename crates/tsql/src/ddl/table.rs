@@ -2,6 +2,7 @@
 //!
 //! Order of work: columns, then computed columns (they see the others), keys and indexes, checks, foreign keys, trees.
 
+use super::storage_options::{Taker, check_table};
 use super::{definition, foreign, names, nullability};
 use crate::dml::Watch;
 use crate::error::{Result, SqlError};
@@ -42,6 +43,8 @@ pub(super) struct Builder<'e, 'a> {
     pub table_name: String,
     /// As messages show it.
     pub written: String,
+    /// Whose options keys and indexes have.
+    pub taker: Taker,
     pub def: TableDef,
 }
 
@@ -49,7 +52,7 @@ pub(super) fn create(ex: &Execution<'_>, statement: &CreateTable) -> Result<()> 
     if let Some(kind) = &statement.as_kind {
         return Err(messages::not_supported(kind));
     }
-    refuse_table_promises(&statement.options)?;
+    check_table(&statement.options, "CREATE TABLE")?;
     let name = &statement.name;
     if name.is_temporary() {
         let table = create_temporary(
@@ -101,24 +104,6 @@ fn refuse_promises(column: &ast::ColumnDefinition) -> Result<()> {
 pub(super) fn refuse_period(definition: &TableDefinition) -> Result<()> {
     match definition.period {
         Some(_) => Err(messages::not_supported("PERIOD FOR SYSTEM_TIME")),
-        None => Ok(()),
-    }
-}
-
-/// The same of a table's options.
-pub(super) fn refuse_table_promises(options: &[ast::OptionItem]) -> Result<()> {
-    const PROMISES: [&str; 5] = [
-        "SYSTEM_VERSIONING",
-        "LEDGER",
-        "MEMORY_OPTIMIZED",
-        "DATA_DELETION",
-        "REMOTE_DATA_ARCHIVE",
-    ];
-    let is_promise = |o: &&ast::OptionItem| {
-        PROMISES.iter().any(|p| o.is(p)) && !matches!(o.value, ast::OptionValue::Off)
-    };
-    match options.iter().find(is_promise) {
-        Some(option) => Err(messages::not_supported(&option.name)),
         None => Ok(()),
     }
 }
@@ -204,6 +189,7 @@ impl<'e, 'a> Builder<'e, 'a> {
             table_id,
             table_name: name.to_string(),
             written: name.to_string(),
+            taker: Taker::CreateTable,
             def: TableDef {
                 next_column_id: 1,
                 filegroup: 1,
@@ -228,6 +214,7 @@ impl<'e, 'a> Builder<'e, 'a> {
             table_id: table.object_id,
             table_name: table.name.clone(),
             written: table.name.clone(),
+            taker: Taker::AlterTable,
             def: (*table.def).clone(),
         })
     }

@@ -3,7 +3,8 @@
 //! Theory: a type keeps a table definition without trees. A variable or parameter of the type is a copy of it with trees
 //! of its own in tempdb, as if the definition stood in DECLARE.
 
-use super::table::{Builder, create_missing_trees, refuse_table_promises};
+use super::storage_options::{Taker, check_table};
+use super::table::{Builder, create_missing_trees};
 use crate::error::Result;
 use crate::host::{TableKind, TableRef, TypeKey};
 use crate::instance::TEMPDB;
@@ -23,12 +24,10 @@ pub(super) fn shape(
     definition: &TableDefinition,
     options: &[ast::OptionItem],
 ) -> Result<TableDef> {
-    refuse_table_promises(options)?;
-    if let Some(other) = options.iter().find(|o| !o.is("MEMORY_OPTIMIZED")) {
-        return Err(messages::not_supported(&other.name));
-    }
+    check_table(options, "CREATE TYPE")?;
     refuse_names(definition)?;
     let mut builder = Builder::new(ex, TEMPDB, SCHEMA_DBO, TableKind::Variable, name)?;
+    builder.taker = Taker::CreateType;
     builder.define(definition)?;
     let mut def = builder.def;
     refuse_next_value(ex, &def)?;

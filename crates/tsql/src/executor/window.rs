@@ -68,6 +68,8 @@ struct CallState {
     tree: Option<WindowTree>,
     /// NTILE: rows of a small bucket, and how many buckets are larger by one.
     buckets: Option<(usize, usize)>,
+    /// PERCENTILE_CONT and PERCENTILE_DISC: the value of all rows of the partition.
+    percentile: Option<Value>,
 }
 
 impl CallState {
@@ -91,6 +93,7 @@ impl CallState {
             taken: None,
             tree: None,
             buckets: None,
+            percentile: None,
         }
     }
 
@@ -102,6 +105,7 @@ impl CallState {
             tree.release(cx);
         }
         self.buckets = None;
+        self.percentile = None;
     }
 }
 
@@ -334,6 +338,10 @@ impl Kept {
             W::CumeDist => Value::Float((self.last + 1) as f64 / n as f64),
             W::NTile => self.ntile(call, state, index, cx)?,
             W::Lag | W::Lead => self.shifted(call, index, cx)?,
+            W::PercentileCont | W::PercentileDisc => match &state.percentile {
+                Some(known) => known.clone(),
+                None => state.percentile.insert(self.percentile(call, cx)?).clone(),
+            },
             W::FirstValue | W::LastValue => self.edge(call, index, ordered, cx)?,
             W::Aggregate(_) => self.aggregate(call, state, index, ordered, cx)?,
         })
@@ -372,6 +380,40 @@ impl Kept {
             false => larger + (index - in_larger) / small.max(1),
         };
         Ok(Value::BigInt(bucket as i64 + 1))
+    }
+
+    /// The value at a fraction of the partition's rows, which are in the order of the value: of those whose value is not NULL, and
+    /// these lie together.
+    fn percentile(&mut self, call: &WindowStep, cx: &Ctx<'_>) -> Result<Value> {
+        let (Some(value), Some(fraction)) = (call.args.first(), call.args.get(1)) else {
+            return Ok(Value::Null);
+        };
+        let n = self.rows.len();
+        let fraction = fraction.eval(self.rows.row(0)?, cx)?.as_f64();
+        let fraction = fraction.filter(|f| (0.0..=1.0).contains(f));
+        let fraction = fraction.ok_or_else(|| crate::messages::error(8727, &[]))?;
+        let (mut first, mut known) = (None, 0);
+        for at in 0..n {
+            cx.tick(1)?;
+            if !value.eval(self.rows.row(at)?, cx)?.is_null() {
+                first.get_or_insert(at);
+                known += 1;
+            }
+        }
+        let Some(first) = first else {
+            return Ok(Value::Null);
+        };
+        if call.function == W::PercentileDisc {
+            let at = first + place_of(fraction, known);
+            return value.eval(self.rows.row(at)?, cx);
+        }
+        let place = fraction * (known - 1) as f64;
+        let below = place.floor() as usize;
+        let above = (place.ceil() as usize).min(known - 1);
+        let low = value.eval(self.rows.row(first + below)?, cx)?.as_f64();
+        let high = value.eval(self.rows.row(first + above)?, cx)?.as_f64();
+        let (low, high) = (low.unwrap_or(0.0), high.unwrap_or(0.0));
+        Ok(Value::Float(low + (place - below as f64) * (high - low)))
     }
 
     fn shifted(&mut self, call: &WindowStep, index: usize, cx: &Ctx<'_>) -> Result<Value> {
@@ -512,6 +554,20 @@ impl Kept {
         *taken = Some((start, end, value.clone()));
         Ok(value)
     }
+}
+
+/// Place (from 0) of the first of so many rows up to which at least the fraction of them lies.
+fn place_of(fraction: f64, rows: usize) -> usize {
+    let share = |rows_to_there: usize| rows_to_there as f64 / rows as f64;
+    // The product may be a little off what the quotient is.
+    let mut count = ((fraction * rows as f64) as usize).clamp(1, rows);
+    while count > 1 && share(count - 1) >= fraction {
+        count -= 1;
+    }
+    while count < rows && share(count) < fraction {
+        count += 1;
+    }
+    count - 1
 }
 
 /// Is a frame sooner made from the one before, by rows that leave at its start and come at its end, than anew?

@@ -41,6 +41,24 @@ const PASSWORD_AGE_MAX: i64 = 90 * 24 * 3_600 * 10_000_000;
 /// `principal_id` of `sa`.
 pub(crate) const SA: i32 = 1;
 
+/// Failures of a login in a row.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Failures {
+    pub count: u32,
+    /// When the last was; 0 without one.
+    pub last_utc: i64,
+    /// Are there so many that it is locked, if it is under the policy?
+    pub is_locked: bool,
+}
+
+/// Days until the password of a login that expires has expired.
+pub(crate) fn days_left(login: &LoginDef, now_utc: i64) -> i32 {
+    const DAY: u64 = 24 * 3_600 * 10_000_000;
+    let age = now_utc.saturating_sub(login.password_set_utc);
+    let left = u64::try_from(PASSWORD_AGE_MAX.saturating_sub(age)).unwrap_or(0);
+    i32::try_from(left.div_ceil(DAY)).unwrap_or(i32::MAX)
+}
+
 /// Why a login was refused. The client is told less than the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoginRefusal {
@@ -253,11 +271,19 @@ impl Logins {
         login.ok_or(LoginRefusal::Unknown)
     }
 
+    /// Failures in a row since the last success.
+    pub(crate) fn failures_of(&self, id: i32, now_utc: i64) -> Failures {
+        let found = self.failures.lock().get(&id).copied();
+        let (count, last_utc) = found.unwrap_or_default();
+        Failures {
+            count,
+            last_utc,
+            is_locked: count >= FAILURES_MAX && now_utc - last_utc < LOCKED_FOR,
+        }
+    }
+
     fn is_locked(&self, id: i32, now_utc: i64) -> bool {
-        let failures = self.failures.lock();
-        failures
-            .get(&id)
-            .is_some_and(|(n, last)| *n >= FAILURES_MAX && now_utc - last < LOCKED_FOR)
+        self.failures_of(id, now_utc).is_locked
     }
 
     fn note_failure(&self, id: i32, now_utc: i64) {

@@ -52,7 +52,7 @@ pub use database::{
 pub use error_log::{ErrorLog, LogEntry, format_local, one_line};
 pub(crate) use files::{FileClaim, FileOwner, IN_USE, SCRATCH_FOLDER};
 pub use logins::{LoginList, LoginRefusal, Logins, PasswordHasher};
-pub(crate) use logins::{SA, login_lock, logins_lock};
+pub(crate) use logins::{SA, days_left, login_lock, logins_lock};
 pub(crate) use master_key::MasterKey;
 pub(crate) use memory::SMALL_BYTES;
 pub use memory::{Asking, KeptDocument, Promise, Shortage, WorkMemory};

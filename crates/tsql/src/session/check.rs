@@ -9,8 +9,8 @@ use crate::error::SqlError;
 use crate::messages;
 use daruma_catalog::name_key;
 use daruma_syntax::ast::{
-    DmlTarget, Execute, FunctionBody, FunctionReturns, InsertSource, ModuleBody, Parameter,
-    SetStatement, Statement, StatementKind,
+    DmlTarget, Execute, ExecuteTarget, FunctionBody, FunctionReturns, InsertSource, ModuleBody,
+    Parameter, SetStatement, Statement, StatementKind,
 };
 use std::collections::HashSet;
 
@@ -138,12 +138,23 @@ fn may_hold_secret(statement: &Statement) -> bool {
         | StatementKind::Key(_)
         | StatementKind::Backup(_)
         | StatementKind::Restore(_) => true,
+        StatementKind::Execute(exec) => takes_password(&exec.target),
         StatementKind::Block(body) => may_hold_secrets(body),
         StatementKind::If(s) => {
             may_hold_secret(&s.then) || s.otherwise.as_ref().is_some_and(|s| may_hold_secret(s))
         }
         StatementKind::While(s) => may_hold_secret(&s.body),
         StatementKind::TryCatch(s) => may_hold_secrets(&s.body) || may_hold_secrets(&s.handler),
+        _ => false,
+    }
+}
+
+/// Is it a procedure of the server that is given a password?
+fn takes_password(target: &ExecuteTarget) -> bool {
+    match target {
+        ExecuteTarget::Procedure { name, .. } => ["sp_addlogin", "sp_password"]
+            .iter()
+            .any(|p| name.name.is(p)),
         _ => false,
     }
 }

@@ -147,7 +147,7 @@ impl Execution<'_> {
                 None => return,
             },
             701 => messages::error_state(701, 123, &[&"default"]),
-            945 | 9001 | 9004 => return self.name_database(error, &database),
+            945 | 9001 | 9004 => return self.name_database(error, &self.broken_database()),
             824 if error.damaged.is_some() => match error.damaged.take() {
                 Some(page) => self.damaged_page(&page),
                 None => return,
@@ -157,6 +157,16 @@ impl Execution<'_> {
         error.message = dressed.message;
         error.class = dressed.class;
         error.state = dressed.state;
+    }
+
+    /// The database that an error about all of one means: of those that the session works in the one that cannot be used, or the
+    /// current one.
+    fn broken_database(&self) -> String {
+        let current = self.state.database.borrow().clone();
+        let visited = self.state.visited.borrow();
+        let mut all = std::iter::once(&current).chain(visited.iter());
+        let broken = all.find(|entry| entry.open().is_err());
+        broken.unwrap_or(&current).name()
     }
 
     /// Names the database in an error about all of it, unless one is named there. What storage said goes to the error log, which has

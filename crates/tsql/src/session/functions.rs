@@ -112,6 +112,7 @@ const FUNCTIONS: &[(&str, DataType)] = &[
     ("is_member", INT),
     ("is_rolemember", INT),
     ("is_srvrolemember", INT),
+    ("loginproperty", DataType::Variant),
     ("min_active_rowversion", DataType::Binary(Len(8))),
     ("object_definition", DataType::NVARCHAR_MAX),
     ("object_id", INT),

@@ -2,6 +2,7 @@
 
 use super::execution::Execution;
 use super::functions::{identity, int, text};
+use crate::ddl::result_column;
 use crate::error::Result;
 use crate::host::{Host, TableRef};
 use daruma_base::DatabaseId;
@@ -122,13 +123,9 @@ impl Execution<'_> {
             return fits(constraint.kind.type_code()).then_some(constraint.id);
         }
         let schema = name.schema.as_ref().map_or("sys", |s| s.text.as_str());
-        self.system_object_id(schema, &name.name.text)
-            .filter(|_| fits("V") || fits("P"))
-    }
-
-    /// Ids of system objects: negative, made from their names so that they never change.
-    fn system_object_id(&self, schema: &str, name: &str) -> Option<i32> {
-        crate::sysviews::system_object_id(self.state.instance.registry(), schema, name)
+        let registry = self.state.instance.registry();
+        let object = crate::sysviews::system_object(registry, schema, &name.name.text)?;
+        fits(object.type_code).then_some(object.id)
     }
 
     /// Applies `read` to (catalog, schema, name) of the object or constraint with the id in the first argument.
@@ -246,7 +243,21 @@ impl Execution<'_> {
                 columns: module.columns.clone(),
                 ..TableDef::default()
             }),
-            _ => Value::Null,
+            Some(_) => Value::Null,
+            None => self.with_system_view(id, read),
+        })
+    }
+
+    fn with_system_view(&self, id: i32, read: impl Fn(&TableDef) -> Value) -> Value {
+        let registry = self.state.instance.registry();
+        let object = crate::sysviews::system_object_by_id(registry, id);
+        let Some(table) = object.and_then(|o| o.table) else {
+            return Value::Null;
+        };
+        let columns = table.columns().iter().enumerate();
+        read(&TableDef {
+            columns: columns.map(|(at, c)| result_column(at, c)).collect(),
+            ..TableDef::default()
         })
     }
 

@@ -33,6 +33,7 @@ mod hadr;
 mod interpreter;
 mod keys;
 mod located;
+mod login_options;
 mod logins;
 mod metadata;
 mod module;
@@ -64,7 +65,7 @@ mod unhard;
 mod user_message;
 mod xml_documents;
 
-pub(crate) use access::{DbccTable, Securable, check_policy, columns_of};
+pub(crate) use access::{DbccTable, Securable, check_policy, columns_of, permissions_of};
 pub use access::{ProcedureRule, ViewRule, may_connect, procedure_rule, rule_of};
 pub(crate) use backup::credentials::all as all_credentials;
 pub(crate) use backup::prepare_history;
@@ -129,7 +130,6 @@ pub(crate) struct SessionState {
     pub instance: Arc<Instance>,
     pub entry: Arc<SessionEntry>,
     pub settings: RefCell<SessionSettings>,
-    pub extra: RefCell<settings::ExtraSettings>,
     pub database: RefCell<Arc<DatabaseEntry>>,
     /// Databases that the session works in, or its transaction does, from another one.
     pub visited: RefCell<Vec<Arc<DatabaseEntry>>>,
@@ -258,7 +258,6 @@ impl Session {
                 instance: instance.clone(),
                 entry,
                 settings: RefCell::new(settings),
-                extra: RefCell::default(),
                 login_database: database.id(),
                 database: RefCell::new(database),
                 visited: RefCell::default(),
@@ -468,7 +467,6 @@ impl SessionState {
             settings.isolation = isolation;
         }
         *self.settings.borrow_mut() = settings;
-        *self.extra.borrow_mut() = settings::ExtraSettings::default();
         self.apply_lock_settings();
         self.prepared.borrow_mut().clear();
         self.identity_insert.replace(None);

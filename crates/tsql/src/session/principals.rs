@@ -2,6 +2,10 @@
 
 use super::access::{DBO, Securable, check_policy, class, user_of_login};
 use super::execution::Execution;
+use super::login_options::{
+    SID_BYTES, check_expiration, check_must_change, default_language, given_sid, option_switch,
+    option_text, refuse_credential,
+};
 use crate::error::Result;
 use crate::host::Host;
 use crate::instance::{DatabaseEntry, SA};
@@ -18,8 +22,6 @@ use std::sync::Arc;
 
 /// Names that no user can have.
 const RESERVED: &[&str] = &["public", "dbo", "guest", "INFORMATION_SCHEMA", "sys"];
-/// Length of the SID of a login with a password.
-const SID_BYTES: usize = 16;
 const SERVER_ROLES: &[&str] = &[
     "sysadmin",
     "serveradmin",
@@ -332,48 +334,12 @@ impl Execution<'_> {
         may && rights.reaches(login)
     }
 
-    /// DEFAULT_DATABASE, if it was given. Error 15010 unless there is such a database.
-    fn default_database(&self, options: &[ast::OptionItem]) -> Result<Option<String>> {
-        match option_text(options, "DEFAULT_DATABASE") {
-            Some(name) if self.state.instance.database_named(&name).is_none() => {
-                Err(messages::error(15010, &[&name]))
-            }
-            given => Ok(given),
-        }
-    }
-
     /// What a new login speaks: `default language`.
     fn language_of_server(&self) -> String {
         let id = self.state.instance.configuration.in_use("default language");
         super::language_of_id(id)
             .unwrap_or("us_english")
             .to_string()
-    }
-
-    fn set_login_options(&self, login: &mut LoginDef, options: &[ast::OptionItem]) -> Result<()> {
-        if let Some(database) = self.default_database(options)? {
-            login.default_database = database;
-        }
-        if let Some(language) = default_language(options)? {
-            login.default_language = language;
-        }
-        if let Some(on) = option_switch(options, "CHECK_POLICY") {
-            login.check_policy = on;
-            // Without a policy nothing expires.
-            login.check_expiration &= on;
-        }
-        if let Some(on) = option_switch(options, "CHECK_EXPIRATION") {
-            check_expiration(login.check_policy, on)?;
-            login.check_expiration = on;
-        }
-        if let Some(new_name) = option_text(options, "NAME") {
-            let taken = self.state.logins().get(&new_name);
-            if taken.is_some_and(|l| l.id != login.id) {
-                return Err(messages::error(15025, &[&new_name]));
-            }
-            login.name = new_name;
-        }
-        Ok(())
     }
 
     fn password(&self, expr: &ast::Expr) -> Result<String> {
@@ -932,40 +898,6 @@ fn refuse_fixed(name: &str, kind: &str) -> Result<()> {
     }
 }
 
-/// Text of an option's value: a word, a name or a string.
-pub(crate) fn option_text(options: &[ast::OptionItem], name: &str) -> Option<String> {
-    let item = options.iter().find(|o| o.is(name))?;
-    match &item.value {
-        ast::OptionValue::Word(word) => Some(word.clone()),
-        ast::OptionValue::Name(name) => Some(name.text.clone()),
-        ast::OptionValue::Expr(ast::Expr::Column(column)) => Some(column.name.text.clone()),
-        ast::OptionValue::Expr(ast::Expr::Literal(ast::Literal::String { text, .. })) => {
-            Some(text.clone())
-        }
-        _ => None,
-    }
-}
-
-/// SID of a new login, if it was given. Error 15419 for another length than that of logins with a password.
-fn given_sid(options: &[ast::OptionItem]) -> Result<Option<Vec<u8>>> {
-    match options.iter().find(|o| o.is("SID")).map(|o| &o.value) {
-        None => Ok(None),
-        Some(ast::OptionValue::Expr(ast::Expr::Literal(ast::Literal::Binary(sid))))
-            if sid.len() == SID_BYTES =>
-        {
-            Ok(Some(sid.clone()))
-        }
-        Some(_) => Err(messages::error(15419, &[])),
-    }
-}
-
-fn refuse_credential(options: &[ast::OptionItem]) -> Result<()> {
-    match options.iter().any(|o| o.is("CREDENTIAL")) {
-        true => Err(messages::not_supported("CREDENTIAL")),
-        false => Ok(()),
-    }
-}
-
 /// What only users of a contained database have.
 fn refuse_contained(options: &[ast::OptionItem]) -> Result<()> {
     const CONTAINED: &[&str] = &["SID", "PASSWORD", "OLD_PASSWORD", "DEFAULT_LANGUAGE"];
@@ -979,41 +911,5 @@ fn refuse_contained(options: &[ast::OptionItem]) -> Result<()> {
     match option_switch(options, UNCHECKED) {
         Some(true) => Err(messages::not_supported(UNCHECKED)),
         _ => Ok(()),
-    }
-}
-
-/// Error 15128: who must change a password is under the policy by which it expires.
-fn check_must_change(must_change: bool, expires: bool) -> Result<()> {
-    match must_change && !expires {
-        true => Err(messages::error(15128, &[])),
-        false => Ok(()),
-    }
-}
-
-/// Error 15122: passwords of a login expire by the policy that it is under.
-fn check_expiration(has_policy: bool, expires: bool) -> Result<()> {
-    match expires && !has_policy {
-        true => Err(messages::error(15122, &[])),
-        false => Ok(()),
-    }
-}
-
-/// DEFAULT_LANGUAGE, if it was given. Error 15033 unless there is such a language.
-fn default_language(options: &[ast::OptionItem]) -> Result<Option<String>> {
-    let Some(given) = option_text(options, "DEFAULT_LANGUAGE") else {
-        return Ok(None);
-    };
-    let name = super::language_name(&given);
-    let name = name.ok_or_else(|| messages::error(15033, &[&given]))?;
-    Ok(Some(name.to_string()))
-}
-
-/// ON or OFF.
-fn option_switch(options: &[ast::OptionItem], name: &str) -> Option<bool> {
-    let item = options.iter().find(|o| o.is(name))?;
-    match &item.value {
-        ast::OptionValue::On | ast::OptionValue::None => Some(true),
-        ast::OptionValue::Off => Some(false),
-        _ => None,
     }
 }

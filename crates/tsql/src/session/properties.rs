@@ -4,10 +4,13 @@ use super::execution::Execution;
 use super::functions::text;
 use crate::error::Result;
 use crate::host::Host;
-use crate::instance::{DatabaseEntry, PRODUCT_VERSION};
+use crate::instance::{DatabaseEntry, PRODUCT_VERSION, days_left};
+use crate::sysviews::Source;
 use daruma_storage::{DatabaseState, RecoveryModel};
-use daruma_value::{DataType, Len, Value, VariantValue};
+use daruma_value::{DataType, DateTime, Len, Value, VariantValue};
 use std::path::Path;
+
+const FIRST_OF_1900: DateTime = DateTime { days: 0, ticks: 0 };
 
 impl Execution<'_> {
     pub(crate) fn property_function(&self, name: &str, args: &[Value]) -> Result<Option<Value>> {
@@ -24,10 +27,58 @@ impl Execution<'_> {
                 Value::Variant(v) => v.value,
                 other => other,
             },
+            "loginproperty" => self.login_property(args).unwrap_or(Value::Null),
             "connectionproperty" => self.connection_property(text(args, 0).unwrap_or_default()),
             "sessionproperty" => self.session_property(text(args, 0).unwrap_or_default()),
             _ => return Ok(None),
         }))
+    }
+
+    /// LOGINPROPERTY(login, property). `None` for a login that is not there or that one may not know of, and for what no property is.
+    /// How passwords are hashed is told to nobody.
+    fn login_property(&self, args: &[Value]) -> Option<Value> {
+        let login = self.state.logins().get(text(args, 0)?)?;
+        let rights = self.state.server_rights();
+        let is_own = rights
+            .login
+            .as_ref()
+            .is_some_and(|own| own.sid == login.sid);
+        let wide = ["VIEW ANY DEFINITION", "ALTER ANY LOGIN"];
+        let may_know = is_own
+            || wide.iter().any(|p| rights.has(p))
+            || rights.has_on_login(login.id, "VIEW DEFINITION");
+        if !may_know {
+            return None;
+        }
+        let instance = &self.state.instance;
+        let now = instance.now_utc();
+        let failures = instance.logins.failures_of(login.id, now);
+        let is_locked = failures.is_locked && login.check_policy;
+        let days = login.check_expiration.then(|| days_left(&login, now));
+        let source = Source::new(self, self.current_database(), &[]);
+        // A time that never was is the first one that the type has.
+        let time = |utc: i64| {
+            let moment = source.moment(utc).filter(|_| utc != 0);
+            let value = moment.and_then(|m| m.to_value(DataType::DateTime));
+            variant(
+                DataType::DateTime,
+                value.unwrap_or(Value::DateTime(FIRST_OF_1900)),
+            )
+        };
+        Some(match text(args, 1)?.to_ascii_lowercase().as_str() {
+            "badpasswordcount" => number(i32::try_from(failures.count).unwrap_or(i32::MAX)),
+            "badpasswordtime" => time(failures.last_utc),
+            "daysuntilexpiration" => number(days?),
+            "defaultdatabase" => words(&login.default_database),
+            "defaultlanguage" => words(&login.default_language),
+            "historylength" => number(0),
+            "isexpired" => number(i32::from(days == Some(0))),
+            "islocked" => number(i32::from(is_locked)),
+            "ismustchange" => number(i32::from(login.must_change)),
+            "lockouttime" => time(if is_locked { failures.last_utc } else { 0 }),
+            "passwordlastsettime" => time(login.password_set_utc),
+            _ => return None,
+        })
     }
 
     fn server_property(&self, name: &str) -> Value {

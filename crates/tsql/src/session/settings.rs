@@ -1,4 +1,4 @@
-//! SET options: all that clients send; those without meaning here are accepted and remembered.
+//! SET options: all that clients send. What has no meaning here is taken where it changes no result, and refused elsewhere.
 
 use super::SessionState;
 use super::execution::Execution;
@@ -12,19 +12,24 @@ use crate::sink::EnvChange;
 use daruma_syntax::ast::{self, AssignOp, BinaryOp, SetStatement, SetValue};
 use daruma_value::Value;
 use daruma_value::temporal::DateFormat;
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 const COMMAND_SET: u16 = 0xBE;
+/// What `CONTEXT_INFO()` gives.
+const CONTEXT_BYTES: usize = 128;
 
-/// Options that are kept only to be shown again.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ExtraSettings {
-    /// ON or OFF by upper-case name.
-    pub switches: BTreeMap<String, bool>,
-    /// SET QUERY_GOVERNOR_COST_LIMIT and the like.
-    pub values: BTreeMap<String, String>,
-}
+/// What SET OFFSETS may name.
+const OFFSETS: &[&str] = &[
+    "COMPUTE",
+    "EXECUTE",
+    "FROM",
+    "ORDER",
+    "PARAM",
+    "PROCEDURE",
+    "SELECT",
+    "STATEMENT",
+    "TABLE",
+];
 
 /// Settings right after login: what the client's kind has on, the `user options` of the server, and the language that the client
 /// asked for or the login has.
@@ -240,7 +245,9 @@ impl Execution<'_> {
             SetStatement::IdentityInsert { table, on } => {
                 self.simple_set(|| self.set_identity_insert(table, *on))
             }
-            SetStatement::Offsets { .. } => self.simple_set(|| Ok(())),
+            SetStatement::Offsets { keywords, on } => {
+                self.simple_set(|| keywords.iter().try_for_each(|k| offset(k, *on)))
+            }
             SetStatement::Cursor { name, definition } => {
                 self.quiet(|| self.set_cursor(name, definition))
             }
@@ -311,13 +318,8 @@ impl Execution<'_> {
             "SHOWPLAN_TEXT" => settings.showplan = if on { Showplan::Text } else { Showplan::Off },
             "SHOWPLAN_XML" => settings.showplan = if on { Showplan::Xml } else { Showplan::Off },
             "SHOWPLAN_ALL" => settings.showplan = if on { Showplan::All } else { Showplan::Off },
-            "ARITHIGNORE" | "NO_BROWSETABLE" | "FORCEPLAN" | "REMOTE_PROC_TRANSACTIONS" => {
-                self.state
-                    .extra
-                    .borrow_mut()
-                    .switches
-                    .insert(option.to_string(), on);
-            }
+            // They change no row here: an error of arithmetic is one in any case, plans are the planner's, and there are no other servers.
+            "ARITHIGNORE" | "NO_BROWSETABLE" | "FORCEPLAN" | "REMOTE_PROC_TRANSACTIONS" => {}
             other => return Err(messages::error(195, &[&other, &"SET option"])),
         }
         Ok(())
@@ -330,8 +332,7 @@ impl Execution<'_> {
             "TIME" => settings.statistics_time = on,
             "XML" => settings.statistics_xml = on,
             "PROFILE" => settings.statistics_profile = on,
-            other if on => return Err(messages::not_supported(&format!("STATISTICS {other}"))),
-            _ => {}
+            other => return Err(messages::error(195, &[&other, &"SET option"])),
         }
         Ok(())
     }
@@ -366,7 +367,10 @@ impl Execution<'_> {
                 self.state.apply_lock_settings();
             }
             "ROWCOUNT" => {
-                self.state.settings.borrow_mut().rowcount = self.option_number(value)?.max(0) as u64
+                let rows = self.option_int(value)?;
+                let rows = rows.and_then(|n| u64::try_from(n).ok());
+                let rows = rows.ok_or_else(|| messages::error_state(507, 2, &[]))?;
+                self.state.settings.borrow_mut().rowcount = rows;
             }
             "TEXTSIZE" => {
                 let size = self.option_number(value)?;
@@ -374,65 +378,74 @@ impl Execution<'_> {
                 self.state.settings.borrow_mut().textsize = i32::try_from(size).unwrap_or(i32::MAX);
             }
             "DATEFIRST" => {
-                let day = self.option_number(value)?;
+                let day = self.option_int(value)?;
+                let wrong = || messages::error_state(2743, 3, &[&option, &"integer"]);
+                let day = day.ok_or_else(wrong)?;
                 if !(1..=7).contains(&day) {
                     return Err(messages::error(2742, &[&day]));
                 }
                 self.state.settings.borrow_mut().datefirst = day as u8;
             }
             "DATEFORMAT" => {
-                let text = self.option_text(value)?.to_ascii_lowercase();
+                let text = self.option_word(option, value)?.to_ascii_lowercase();
                 let Some(format) = DateFormat::parse(&text) else {
                     return Err(messages::error(2741, &[&text]));
                 };
                 self.state.settings.borrow_mut().dateformat = format;
             }
             "CONTEXT_INFO" => self.set_context_info(value)?,
-            other => {
-                let text = self.option_text(value)?;
-                self.state
-                    .extra
-                    .borrow_mut()
-                    .values
-                    .insert(other.to_string(), text);
+            // No query is refused for what it may cost.
+            "QUERY_GOVERNOR_COST_LIMIT" if self.option_number(value)? > 0 => {
+                return Err(messages::not_supported(option));
             }
+            "QUERY_GOVERNOR_COST_LIMIT" => {}
+            "FIPS_FLAGGER" => fips_flagger(&self.option_text(value)?)?,
+            other => return Err(messages::error(195, &[&other, &"SET option"])),
         }
         Ok(())
     }
 
     /// Gives the new and the old language.
     fn set_language(&self, value: &SetValue) -> Result<Option<(String, String)>> {
-        let wanted = self.option_text(value)?;
+        let wanted = self.option_word("LANGUAGE", value)?;
         let language = language_named(&wanted).ok_or_else(|| messages::error(2740, &[&wanted]))?;
         let old = speak(&mut self.state.settings.borrow_mut(), language);
         Ok(Some((language.0.to_string(), old.to_string())))
     }
 
+    /// Error 2755 for what is neither a number from -10 to 10 nor one of the words.
     fn deadlock_priority(&self, value: &SetValue) -> Result<i64> {
-        let text = self.option_text(value)?;
-        match text.to_ascii_uppercase().as_str() {
+        if let Some(number) = self.option_int(value)? {
+            return match number {
+                -10..=10 => Ok(number),
+                _ => Err(messages::error(2755, &[])),
+            };
+        }
+        match self.option_text(value)?.to_ascii_uppercase().as_str() {
             "LOW" => Ok(-5),
             "NORMAL" => Ok(0),
             "HIGH" => Ok(5),
-            number => match number.parse::<i64>() {
-                Ok(n) if (-10..=10).contains(&n) => Ok(n),
-                _ => Err(messages::error(102, &[&text])),
-            },
+            _ => Err(messages::error(2755, &[])),
         }
     }
 
+    /// Error 2743 for NULL, for text, and for more bytes than there is room for.
     fn set_context_info(&self, value: &SetValue) -> Result<()> {
-        let bytes = match value {
+        let value = match value {
             SetValue::Expr(expr) => self.evaluate_alone(expr)?.0,
             SetValue::Word(_) => Value::Null,
         };
-        let mut bytes = match bytes {
-            Value::Bytes(bytes) => bytes,
-            Value::Null => Vec::new(),
-            _ => return Err(messages::error(206, &[&"int", &"varbinary"])),
+        let mut bytes = match value {
+            Value::Bytes(bytes) if bytes.len() <= CONTEXT_BYTES => bytes,
+            Value::Int(number) => number.to_be_bytes().to_vec(),
+            _ => {
+                return Err(messages::error(
+                    2743,
+                    &[&"CONTEXT_INFO", &"varbinary (128) NOT NULL"],
+                ));
+            }
         };
-        bytes.truncate(128);
-        bytes.resize(128, 0);
+        bytes.resize(CONTEXT_BYTES, 0);
         *self.state.context_info.borrow_mut() = bytes;
         Ok(())
     }
@@ -517,6 +530,31 @@ impl Execution<'_> {
         }
     }
 
+    /// The value where it is an integer, `None` where it is NULL or of another type.
+    fn option_int(&self, value: &SetValue) -> Result<Option<i64>> {
+        let SetValue::Expr(expr) = value else {
+            return Ok(None);
+        };
+        let (value, from) = self.evaluate_alone(expr)?;
+        match value.is_null() || !from.is_integer() {
+            true => Ok(None),
+            false => super::convert::to_int(&value, from).map(|n| Some(i64::from(n))),
+        }
+    }
+
+    /// The value of an option that takes words. Error 2743 for NULL and for what is no text.
+    fn option_word(&self, option: &str, value: &SetValue) -> Result<String> {
+        let wrong = || messages::error_state(2743, 2, &[&option, &"character string"]);
+        let SetValue::Expr(expr) = value else {
+            return self.option_text(value);
+        };
+        let (value, from) = self.evaluate_alone(expr)?;
+        match value.is_null() || !from.is_character() {
+            true => Err(wrong()),
+            false => Ok(super::convert::to_text(&value, from)?.unwrap_or_default()),
+        }
+    }
+
     fn option_text(&self, value: &SetValue) -> Result<String> {
         match value {
             SetValue::Word(word) => Ok(word.text.clone()),
@@ -525,6 +563,24 @@ impl Execution<'_> {
                 Ok(super::convert::to_text(&value, from)?.unwrap_or_default())
             }
         }
+    }
+}
+
+/// Places of words in the text, which clients of DB-Library asked for, are never sent: 40517. Error 195 for another word.
+fn offset(keyword: &str, on: bool) -> Result<()> {
+    match OFFSETS.contains(&keyword) {
+        false => Err(messages::error(195, &[&keyword, &"SET option"])),
+        true if on => Err(messages::not_supported("SET OFFSETS")),
+        true => Ok(()),
+    }
+}
+
+/// Nothing is compared with the standard FIPS 127-2: 40517 for its levels, 102 for what is none.
+fn fips_flagger(level: &str) -> Result<()> {
+    match level.to_ascii_uppercase().as_str() {
+        "OFF" => Ok(()),
+        "ENTRY" | "FULL" | "INTERMEDIATE" => Err(messages::not_supported("SET FIPS_FLAGGER")),
+        _ => Err(messages::error_state(102, 3, &[&level])),
     }
 }
 

@@ -1,25 +1,13 @@
 //! CREATE, UPDATE and DROP STATISTICS.
 
-use super::{Share, empty, keep, next_id, refresh};
+use super::options::{self, Wanted};
+use super::{empty, keep, next_id, refresh};
 use crate::access::TableAccess;
 use crate::error::Result;
 use crate::host::{Host, TableRef};
 use crate::messages;
 use daruma_catalog::{ColumnId, StatisticsDef, TableStatistics, names_equal};
-use daruma_syntax::ast::{CreateStatistics, OptionItem, UpdateStatistics};
-
-/// Options that say to read everything.
-fn share(options: &[OptionItem]) -> Share {
-    if options.iter().any(|o| o.name == "FULLSCAN") {
-        Share::Full
-    } else {
-        Share::Auto
-    }
-}
-
-fn no_recompute(options: &[OptionItem]) -> bool {
-    options.iter().any(|o| o.name == "NORECOMPUTE")
-}
+use daruma_syntax::ast::{CreateStatistics, UpdateStatistics};
 
 fn known(host: &dyn Host, table: &TableRef) -> Option<std::sync::Arc<TableStatistics>> {
     host.stored_catalog(table.database.id())?
@@ -35,6 +23,7 @@ pub(crate) fn create(host: &dyn Host, table: &TableRef, s: &CreateStatistics) ->
     if s.filter.is_some() {
         return Err(messages::not_supported("Filtered statistics"));
     }
+    let options = options::read(&s.options, "CREATE STATISTICS")?;
     let name = &s.name.text;
     let known = known(host, table);
     let taken = known.iter().flat_map(|k| &k.statistics);
@@ -55,16 +44,17 @@ pub(crate) fn create(host: &dyn Host, table: &TableRef, s: &CreateStatistics) ->
     let access = TableAccess::new(table)?;
     let mut made = StatisticsDef {
         user_created: true,
-        no_recompute: no_recompute(&s.options),
+        no_recompute: options.no_recompute,
         ..empty(next_id(known.as_deref()), name.to_string(), columns)
     };
     let ordinals = ordinals(&access, &made.columns).unwrap_or_default();
-    refresh(host, &access, &ordinals, share(&s.options), &mut made)?;
+    refresh(host, &access, &ordinals, options.share, &mut made)?;
     keep(host, &access, made)
 }
 
 /// Makes the named statistics anew, or all of the table: those of its indexes too.
 pub(crate) fn update(host: &dyn Host, table: &TableRef, s: &UpdateStatistics) -> Result<()> {
+    let options = options::read(&s.options, "UPDATE STATISTICS")?;
     let access = TableAccess::new(table)?;
     let mut all: Vec<StatisticsDef> = table.def.indexes.iter().filter_map(of_index).collect();
     if let Some(known) = known(host, table) {
@@ -84,9 +74,15 @@ pub(crate) fn update(host: &dyn Host, table: &TableRef, s: &UpdateStatistics) ->
         if !s.names.is_empty() && !s.names.iter().any(wanted) {
             continue;
         }
-        statistics.no_recompute = no_recompute(&s.options);
+        let is_of_index = table.def.index(statistics.id).is_some();
+        match options.wanted {
+            Wanted::Columns if is_of_index => continue,
+            Wanted::Index if !is_of_index => continue,
+            _ => {}
+        }
+        statistics.no_recompute = options.no_recompute;
         if let Some(ordinals) = ordinals(&access, &statistics.columns) {
-            refresh(host, &access, &ordinals, share(&s.options), &mut statistics)?;
+            refresh(host, &access, &ordinals, options.share, &mut statistics)?;
             keep(host, &access, statistics)?;
         }
     }

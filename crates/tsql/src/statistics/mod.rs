@@ -13,6 +13,7 @@
 mod collect;
 pub(crate) mod define;
 mod histogram;
+mod options;
 
 pub(crate) use collect::{Share, collect};
 pub(crate) use histogram::Facts;

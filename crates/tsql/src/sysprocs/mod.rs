@@ -15,6 +15,7 @@ mod diagnostics;
 mod foreach;
 mod help;
 mod locks;
+mod logins;
 mod messages;
 mod monitor;
 mod properties;
@@ -38,6 +39,7 @@ const ALL: &[&[Procedure]] = &[
     foreach::PROCEDURES,
     help::PROCEDURES,
     locks::PROCEDURES,
+    logins::PROCEDURES,
     messages::PROCEDURES,
     monitor::PROCEDURES,
     properties::PROCEDURES,

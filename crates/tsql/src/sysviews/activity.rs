@@ -134,10 +134,14 @@ fn sessions(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for line in session_lines(source)? {
         let login = &line.entry.login;
         let activity = &line.activity;
-        let sid = source
-            .logins()?
-            .get(&login.login)
-            .map_or(vec![1], |l| l.sid.clone());
+        // Whoever has the name by now need not be who came in with it.
+        let sid = match &login.sid {
+            Some(sid) => sid.clone(),
+            None => {
+                let found = source.logins()?.get(&login.login);
+                found.map_or(vec![1], |l| l.sid.clone())
+            }
+        };
         rows.add()
             .set("session_id", line.entry.spid)
             .set("login_time", source.time(line.entry.login_time_utc))

@@ -45,7 +45,7 @@ pub(crate) use activity::wait_resource;
 pub(crate) use define::{Cell, Rows, Shape, default_value, parse_type};
 pub(crate) use indexes::partition_id;
 pub(crate) use log::{lsn_text, percent, vlf_parity, vlf_status};
-pub use names::{SystemObject, system_object_by_id, system_object_id, system_objects};
+pub use names::{SystemObject, system_object, system_object_by_id, system_objects};
 pub(crate) use objects::module_of;
 pub(crate) use principals::{fixed_role_id, fixed_role_name};
 pub(crate) use source::{Source, shown_text};

@@ -22,12 +22,8 @@ pub struct SystemObject {
     pub table: Option<Arc<dyn VirtualTable>>,
 }
 
-/// Id of a system object of this name, if there is one. `schema` as written: `sys`, `INFORMATION_SCHEMA`, `dbo`.
-pub fn system_object_id(registry: &Registry, schema: &str, name: &str) -> Option<i32> {
-    find(registry, schema, name).map(|o| o.id)
-}
-
-fn find(registry: &Registry, schema: &str, name: &str) -> Option<SystemObject> {
+/// The system object of this name, if there is one. `schema` as written: `sys`, `INFORMATION_SCHEMA`, `dbo`.
+pub fn system_object(registry: &Registry, schema: &str, name: &str) -> Option<SystemObject> {
     let key = name_key(schema);
     let schema_id = fixed_schema_id(&key)?;
     if let Some(table) = registry.table(&key, name) {

@@ -331,12 +331,11 @@ fn database_principals(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             continue;
         }
         rows.set("default_schema_name", &def.default_schema);
-        let login = def
-            .login
-            .as_ref()
-            .and_then(|name| source.logins().ok()?.get(name));
-        if let Some(login) = login {
-            rows.set("sid", login.sid.clone())
+        let by_name = |name: &String| Some(source.logins().ok()?.get(name)?.sid.clone());
+        // Its own, whatever the login of that name has by now.
+        let sid = def.sid.clone().or(def.login.as_ref().and_then(by_name));
+        if let Some(sid) = sid {
+            rows.set("sid", sid)
                 .set("authentication_type", 1)
                 .set("authentication_type_desc", "INSTANCE");
         }

@@ -174,7 +174,8 @@ impl<'a> Source<'a> {
         Cell::Moment(self.moment(utc_100ns.saturating_sub(offset)))
     }
 
-    fn moment(&self, utc_100ns: i64) -> Option<Moment> {
+    /// An instant as the server's clock shows it.
+    pub fn moment(&self, utc_100ns: i64) -> Option<Moment> {
         let local = i128::from(utc_100ns) + i128::from(self.offset_minutes) * 600_000_000;
         let start = i128::from(DAYS_TO_1900 + DAYS_1900_TO_1970) * i128::from(TICKS_PER_DAY);
         Moment::from_total_ticks(start + local)

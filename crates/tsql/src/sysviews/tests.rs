@@ -41,21 +41,16 @@ fn every_description_parses_to_unique_columns() {
 fn system_objects_have_ids_of_their_own() {
     let registry = registry();
     let objects = system_objects(&registry);
+    let id = |schema: &str, name: &str| system_object(&registry, schema, name).map(|o| o.id);
     let ids: HashSet<i32> = objects.iter().map(|o| o.id).collect();
     assert_eq!(ids.len(), objects.len());
     assert!(ids.iter().all(|id| *id < 0));
-    let id = system_object_id(&registry, "sys", "XML_indexes");
-    let found = id.and_then(|id| system_object_by_id(&registry, id));
+    let found = id("sys", "XML_indexes");
+    let found = found.and_then(|id| system_object_by_id(&registry, id));
     assert_eq!(found.map(|o| o.name), Some("xml_indexes".to_string()));
-    assert_ne!(
-        system_object_id(&registry, "sys", "columns"),
-        system_object_id(&registry, "information_schema", "columns")
-    );
-    assert_eq!(
-        system_object_id(&registry, "dbo", "sysobjects"),
-        system_object_id(&registry, "sys", "sysobjects")
-    );
-    assert_eq!(system_object_id(&registry, "sys", "no_such_view"), None);
+    assert_ne!(id("sys", "columns"), id("information_schema", "columns"));
+    assert_eq!(id("dbo", "sysobjects"), id("sys", "sysobjects"));
+    assert_eq!(id("sys", "no_such_view"), None);
 }
 
 /// Order and completeness where clients use positions or `SELECT *`.

@@ -5,8 +5,14 @@ use crate::compare::{compare, hash_bytes, write_key};
 use crate::convert::{encode_code_page, parse_money};
 use crate::types::{common_type, common_type_of};
 use crate::{DataType, Len, Value, ValueError, VariantValue};
+use flate2::read::GzDecoder;
+use flate2::{Compression, GzBuilder};
 use sha2::Digest;
 use std::cmp::Ordering;
+use std::io::{Read, Write};
+
+/// How much is decompressed before it is asked whether there is memory for more.
+const PLAIN_STEP_BYTES: usize = 1 << 20;
 
 pub(super) const FUNCTIONS: &[FunctionDef] = &[
     // The binder folds CASE-like forms itself; these give their types and serve when it does not.
@@ -44,6 +50,8 @@ pub(super) const FUNCTIONS: &[FunctionDef] = &[
     )
     .sees_null(),
     FunctionDef::new("HASHBYTES", 2..=2, hashbytes_type, hashbytes),
+    FunctionDef::new("COMPRESS", 1..=1, compress_type, compress),
+    FunctionDef::new("DECOMPRESS", 1..=1, decompress_type, decompress),
     FunctionDef::new(
         "SQL_VARIANT_PROPERTY",
         2..=2,
@@ -70,6 +78,22 @@ fn hashbytes_type(s: &Signature<'_>) -> Result<DataType, ValueError> {
     match s.at(1) {
         t if t.is_binary() => Ok(DataType::VarBinary(Len(8000))),
         _ => string::check_all_text(s).map(|()| DataType::VarBinary(Len(8000))),
+    }
+}
+
+fn compress_type(s: &Signature<'_>) -> Result<DataType, ValueError> {
+    use DataType::{Image, NText, Text, Xml};
+    match s.at(0) {
+        Image | NText | Text | Xml => Err(s.invalid(0)),
+        t if t.is_character() || t.is_binary() => Ok(DataType::VARBINARY_MAX),
+        _ => Err(s.invalid(0)),
+    }
+}
+
+fn decompress_type(s: &Signature<'_>) -> Result<DataType, ValueError> {
+    match s.at(0).is_binary() {
+        true => Ok(DataType::VARBINARY_MAX),
+        false => Err(s.invalid(0)),
     }
 }
 
@@ -234,6 +258,38 @@ fn hashbytes(c: &Call<'_>) -> Result<Value, ValueError> {
         _ => return Ok(Value::Null),
     };
     Ok(Value::Bytes(hash))
+}
+
+/// GZIP, with the header that the product writes.
+fn compress(c: &Call<'_>) -> Result<Value, ValueError> {
+    let bytes = raw_bytes(c, 0)?;
+    c.take(bytes.len())?;
+    let header = GzBuilder::new().operating_system(0);
+    let mut encoder = header.write(Vec::new(), Compression::fast());
+    let written = encoder.write_all(&bytes).and_then(|()| encoder.finish());
+    // A buffer in memory takes all that there is memory for.
+    written
+        .map(Value::Bytes)
+        .map_err(|_| ValueError::no_memory())
+}
+
+/// What stands behind the first GZIP member is not looked at. Error 8114 for bytes that are none.
+fn decompress(c: &Call<'_>) -> Result<Value, ValueError> {
+    let Value::Bytes(bytes) = c.value(0) else {
+        return Ok(Value::Null);
+    };
+    let mut decoder = GzDecoder::new(bytes.as_slice());
+    let mut plain = Vec::new();
+    loop {
+        // A few bytes can hold very many.
+        c.take(plain.len() + PLAIN_STEP_BYTES)?;
+        let mut step = decoder.by_ref().take(PLAIN_STEP_BYTES as u64);
+        match step.read_to_end(&mut plain) {
+            Ok(0) => return Ok(Value::Bytes(plain)),
+            Ok(_) => {}
+            Err(_) => return Err(ValueError::new(8114, 5, &[&"gzip", &"varbinary"])),
+        }
+    }
 }
 
 fn variant_property(c: &Call<'_>) -> Result<Value, ValueError> {

@@ -132,6 +132,7 @@ fn put_value(xml: &mut String, data_type: FieldType, fact: &Fact<'_>) {
 /// Words beside which a text may hold what nobody should read.
 const SECRET_WORDS: &[&str] = &[
     "password",
+    "addlogin",
     "secret",
     "encryption by",
     "decryption by",

@@ -90,6 +90,21 @@ const OBJECT: &[&str] = &[
 /// Permissions that single columns can have.
 const OF_COLUMN: &[&str] = &["SELECT", "UPDATE", "REFERENCES"];
 
+/// Permissions that `fn_my_permissions` asks about, on something of this class.
+pub(crate) fn permissions_of(class: &str) -> Vec<&'static str> {
+    const OF_PRINCIPAL: &[&str] = &["ALTER", "CONTROL", "IMPERSONATE", "VIEW DEFINITION"];
+    const OF_ROLE: &[&str] = &["ALTER", "CONTROL", "TAKE OWNERSHIP", "VIEW DEFINITION"];
+    let of_contents = || OBJECT.iter().copied().filter(|p| !DATABASE.contains(p));
+    match class {
+        "SERVER" => SERVER.to_vec(),
+        "DATABASE" => DATABASE.iter().copied().chain(of_contents()).collect(),
+        "OBJECT" | "SCHEMA" => OBJECT.to_vec(),
+        "LOGIN" | "USER" => OF_PRINCIPAL.to_vec(),
+        "ROLE" => OF_ROLE.to_vec(),
+        _ => Vec::new(),
+    }
+}
+
 /// A permission, and the columns that it is on; none for the whole object.
 struct Meant {
     name: String,

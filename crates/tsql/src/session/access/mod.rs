@@ -32,6 +32,7 @@ mod views;
 mod visible;
 
 pub(crate) use dbcc::DbccTable;
+pub(crate) use grant::permissions_of;
 use needs::Need;
 pub(crate) use needs::{Written, columns_of};
 pub(crate) use password::check_policy;

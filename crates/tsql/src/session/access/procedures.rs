@@ -27,6 +27,7 @@ const RULES: &[(ProcedureRule, &[&str])] = &[
         Open,
         &[
             "sp_addextendedproperty",
+            "sp_addlogin",
             "sp_addrolemember",
             "sp_addsrvrolemember",
             "sp_changedbowner",
@@ -43,6 +44,7 @@ const RULES: &[(ProcedureRule, &[&str])] = &[
             "sp_describe_first_result_set",
             "sp_describe_undeclared_parameters",
             "sp_dropextendedproperty",
+            "sp_droplogin",
             "sp_droprolemember",
             "sp_dropsrvrolemember",
             "sp_fkeys",
@@ -70,6 +72,7 @@ const RULES: &[(ProcedureRule, &[&str])] = &[
             "sp_lock",
             "sp_MSforeachdb",
             "sp_MSforeachtable",
+            "sp_password",
             "sp_persistent_version_cleanup",
             "sp_pkeys",
             "sp_recompile",

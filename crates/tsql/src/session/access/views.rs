@@ -125,6 +125,7 @@ const RULES: &[(ViewRule, &[&str])] = &[
             "external_file_formats",
             "external_tables",
             "fn_listextendedproperty",
+            "fn_my_permissions",
             "foreign_key_columns",
             "foreign_keys",
             "fulltext_catalogs",

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::instance::{DatabaseEntry, Instance, MASTER, MasterKey};
 use crate::messages;
 use crate::session::Execution;
-use crate::session::principals::option_text;
+use crate::session::login_options::option_text;
 use daruma_backup::Credential;
 use daruma_catalog::{DatabaseDef, names_equal};
 use daruma_syntax::ast::OptionItem;

@@ -37,7 +37,7 @@ use std::sync::Arc;
 const DAYS_TO_1970: i128 = 719_162;
 
 pub(super) fn restore(ex: &Execution<'_>, statement: &ast::Restore) -> Result<()> {
-    if ex.state.trancount.get() > 0 {
+    if ex.state.trancount.get() > 0 || ex.depth.get() > 0 {
         return Err(messages::error(3021, &[]));
     }
     let name = match &statement.database {
@@ -460,16 +460,22 @@ impl Job<'_, '_> {
                 entry
             }
         };
+        let is_new = self.entry.is_none();
         // Who owns it now is not what the backup, nor the beginning of the restore, says.
-        let saved = instance.change_database(&entry, |current| {
-            def.owner = std::mem::take(&mut current.owner);
-            def.owner_sid = current.owner_sid.take();
-            // A login that has been dropped since it began to restore owns nothing.
-            if self.entry.is_none() && instance.logins.list().owner_of(&def).is_none() {
-                instance.give_to_administrator(&mut def);
-            }
-            *current = def;
-            Ok(())
+        let saved = self.ex.atomic(|| {
+            // Nobody drops the login meanwhile that is to own it. Where somebody does already, it is not waited for longer than for a lock.
+            let may_own = !is_new || self.ex.lock_new_owner().is_ok();
+            instance.change_database(&entry, |current| {
+                def.owner = std::mem::take(&mut current.owner);
+                def.owner_sid = current.owner_sid.take();
+                // A login that has been dropped since it began to restore owns nothing.
+                let has_owner = || instance.logins.list().owner_of(&def).is_some();
+                if is_new && !(may_own && has_owner()) {
+                    instance.give_to_administrator(&mut def);
+                }
+                *current = def;
+                Ok(())
+            })
         });
         match (saved, open) {
             (Ok(()), Some(open)) => entry.set_open(open),

@@ -41,7 +41,7 @@ pub(super) struct Path {
 const RETAIN_DAYS_MAX: i64 = 99_999;
 
 pub(super) fn backup(ex: &Execution<'_>, statement: &ast::Backup) -> Result<()> {
-    if ex.state.trancount.get() > 0 {
+    if ex.state.trancount.get() > 0 || ex.depth.get() > 0 {
         return Err(messages::error(3021, &[]));
     }
     let name = options::name(ex, &statement.database)?;
