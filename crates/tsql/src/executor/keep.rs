@@ -2,24 +2,30 @@
 //!
 //! Theory: below a loop, and in a subquery, groups, sorts and windows that do not look at the row around them would be made for each such row. Whether
 //! they are wanted a second time is seen when they are: until then their rows pass through, so that one who reads once pays nothing. The
-//! second time all of them are kept, on disk beyond the grant. If what they read has changed by then, nothing is kept any more.
+//! second time all of them are kept, on disk beyond the grant. If what they read has changed by then, nothing is kept any more. Only where
+//! the row around comes several times in turn, as that of a join in which another row repeats it, the next ones are kept then.
 
 use super::batch::RowBatch;
 use super::context::{Ctx, Reads};
 use super::kept_rows::KeptRows;
 use super::operator::{Operator, build};
-use super::plan::Node;
+use super::plan::KeepNode;
 use crate::error::Result;
+use std::sync::Arc;
+
+/// So many changes in turn, and nothing is kept any more.
+const CHANGES_MAX: u32 = 64;
 
 /// Gives the rows of its input, which runs twice at most while it reads the same.
 pub struct KeepOp {
+    node: Arc<KeepNode>,
     input: Box<dyn Operator>,
-    width: usize,
     stage: Stage,
     rows: KeptRows,
     at: usize,
-    /// What the kept rows depend on.
+    /// What the kept rows depend on, and how often in turn that was another.
     reads: Option<Reads>,
+    changes: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,30 +44,36 @@ enum Stage {
 
 impl KeepOp {
     /// The operator before its first row.
-    pub fn new(input: &Node, cx: &Ctx<'_>) -> Result<KeepOp> {
+    pub fn new(node: Arc<KeepNode>, cx: &Ctx<'_>) -> Result<KeepOp> {
         Ok(KeepOp {
-            input: build(input, cx)?,
-            width: input.schema.len(),
+            input: build(&node.input, cx)?,
             stage: Stage::New,
-            rows: KeptRows::of(input.schema.len()),
+            rows: KeptRows::of(node.input.schema.len()),
             at: 0,
             reads: None,
+            changes: 0,
+            node,
         })
+    }
+
+    fn width(&self) -> usize {
+        self.node.input.schema.len()
     }
 
     /// Keeps the rows, unless those kept before are the same.
     fn fill(&mut self, cx: &Ctx<'_>) -> Result<()> {
-        match &self.reads {
-            Some(reads) if cx.reads_the_same(reads) => {
+        if let Some(reads) = &self.reads {
+            if cx.reads_the_same(reads) {
                 self.stage = Stage::Kept;
+                self.changes = 0;
                 return Ok(());
             }
-            Some(_) => {
-                self.rows.clear(self.width, cx);
+            self.rows.clear(self.width(), cx);
+            self.changes += 1;
+            if !self.node.follows || self.changes > CHANGES_MAX {
                 self.stage = Stage::Changing;
                 return self.input.rewind(cx);
             }
-            None => {}
         }
         let begun = cx.begin_reads();
         self.input.rewind(cx)?;
@@ -89,7 +101,7 @@ impl Operator for KeepOp {
         if self.stage != Stage::Kept {
             return self.input.next(cx, out);
         }
-        out.reset(self.width);
+        out.reset(self.width());
         while self.at < self.rows.len() && !out.is_full() {
             cx.tick(1)?;
             out.push_slice(self.rows.row(self.at)?);

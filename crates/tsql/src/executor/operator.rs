@@ -117,7 +117,7 @@ fn made(node: &Node, cx: &Ctx<'_>) -> Result<Box<dyn Operator>> {
                 .collect::<Result<Vec<_>>>()?;
             Box::new(ConcatOp { inputs, at: 0 })
         }
-        Op::Keep(input) => Box::new(KeepOp::new(input, cx)?),
+        Op::Keep(keep) => Box::new(KeepOp::new(keep.clone(), cx)?),
         Op::SetHash(set) => Box::new(SetHashOp::new(set.clone(), cx)?),
         Op::Recursive(recursive) => Box::new(RecursiveOp::new(recursive.clone(), width, cx)?),
         Op::WorkTable(id) => Box::new(WorkTableOp::new(*id, width)),

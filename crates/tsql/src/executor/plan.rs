@@ -78,11 +78,18 @@ pub enum Op {
     Window(Arc<WindowNode>),
     Concat(Arc<Vec<Node>>),
     /// Rows that are the same whenever the operator starts again.
-    Keep(Arc<Node>),
+    Keep(Arc<KeepNode>),
     /// EXCEPT or INTERSECT of two inputs.
     SetHash(Arc<SetHashNode>),
     Recursive(Arc<RecursiveNode>),
     WorkTable(u32),
+}
+
+/// Rows that are kept for when they are asked for again.
+pub struct KeepNode {
+    pub input: Node,
+    /// Where what they read has changed the next ones are kept.
+    pub follows: bool,
 }
 
 /// A scan or seek of one index, with what is evaluated on the encoded row.

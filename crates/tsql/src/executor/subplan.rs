@@ -15,6 +15,10 @@ use daruma_value::{CollationId, Value};
 
 /// Remembered results of one subquery; beyond this it starts anew.
 const MEMO_MAX: usize = 65_536;
+/// First bytes of a key that stands for computed values, for the parameters in their place, and of text or bytes in one.
+const COMPUTED: u8 = 1;
+const AS_READ: u8 = 0;
+const SIZED: u8 = u8::MAX;
 /// Memory of the sets of one subquery that depends on the rows around it; beyond this they begin anew.
 const SETS_BYTES_MAX: usize = 16 << 20;
 
@@ -36,16 +40,17 @@ fn read_key(call: &SubqueryCall, cx: &Ctx<'_>) -> Option<Vec<u8>> {
     if subplan.is_volatile && !subplan.reads.is_empty() {
         return None;
     }
-    let is_computed = write_computed(&subplan.key, &mut key, cx).is_ok();
-    if subplan.key.is_empty() || !is_computed {
-        key.clear();
-        for slot in &subplan.reads {
-            write_key(&cx.param(*slot), CollationId::BIN2, &mut key);
-        }
-    }
-    // The two kinds of keys do not meet.
     if !subplan.key.is_empty() {
-        key.push(u8::from(is_computed));
+        // The two kinds of keys do not meet.
+        key.push(COMPUTED);
+        if write_computed(&subplan.key, &mut key, cx).is_ok() {
+            return Some(key);
+        }
+        key.clear();
+        key.push(AS_READ);
+    }
+    for slot in &subplan.reads {
+        write_exact(&cx.param(*slot), &mut key);
     }
     Some(key)
 }
@@ -53,9 +58,34 @@ fn read_key(call: &SubqueryCall, cx: &Ctx<'_>) -> Option<Vec<u8>> {
 /// Writes the values of expressions over the parameters. Errors are theirs: the subquery may never evaluate what fails here.
 fn write_computed(parts: &[Expr], key: &mut Vec<u8>, cx: &Ctx<'_>) -> Result<()> {
     for part in parts {
-        write_key(&part.eval(&[], cx)?, CollationId::BIN2, key);
+        write_exact(&part.eval(&[], cx)?, key);
     }
     Ok(())
+}
+
+/// Writes a value so that no other one of its type has the same bytes: blanks and zeros at the end count, and what a time's offset and
+/// a variant's type are. Keys of several values may be joined.
+fn write_exact(value: &Value, key: &mut Vec<u8>) {
+    match value {
+        Value::Str(text) => write_sized(text.as_bytes(), key),
+        Value::Bytes(bytes) => write_sized(bytes, key),
+        Value::DateTimeOffset(time) => {
+            write_key(value, CollationId::BIN2, key);
+            key.extend_from_slice(&time.offset_minutes.to_le_bytes());
+        }
+        Value::Variant(variant) => {
+            write_sized(format!("{:?}", variant.data_type).as_bytes(), key);
+            write_exact(&variant.value, key);
+        }
+        _ => write_key(value, CollationId::BIN2, key),
+    }
+}
+
+fn write_sized(bytes: &[u8], key: &mut Vec<u8>) {
+    // No other key begins so.
+    key.push(SIZED);
+    key.extend_from_slice(&bytes.len().to_le_bytes());
+    key.extend_from_slice(bytes);
 }
 
 /// Finds or computes a result for what `key` tells of parameters; without a key it is computed.

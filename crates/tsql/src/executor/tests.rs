@@ -388,6 +388,31 @@ fn what_is_new_each_time_is_made_for_each_row_around() {
     }
 }
 
+/// Values that are equal to a comparison are not the same to a subquery that gives them.
+#[test]
+fn answers_are_remembered_by_all_of_a_value() {
+    let host = host();
+    for (one, other) in [
+        ("CAST('a' AS varchar(9))", "CAST('a  ' AS varchar(9))"),
+        ("CAST('a' AS nvarchar(9))", "CAST('a  ' AS nvarchar(9))"),
+        ("0x01", "0x0100"),
+    ] {
+        let text = format!(
+            "SELECT CASE WHEN p.i > 0 THEN (SELECT TOP (1) CASE WHEN q.id >= 0 THEN p.v END FROM b q) END, p.v
+                FROM (VALUES (1, {one}), (2, {other})) p (i, v) ORDER BY p.i"
+        );
+        let found = rows(&host, &text);
+        assert_eq!(found.len(), 2);
+        for row in found {
+            let shown: Vec<String> = row.iter().map(|value| format!("{value:?}")).collect();
+            assert!(
+                matches!(shown.as_slice(), [given, own] if given == own),
+                "{other}: {shown:?}"
+            );
+        }
+    }
+}
+
 /// Whether a comparison holds for any or all values of a subquery is known by the least and the greatest of them.
 #[test]
 fn any_and_all_look_at_the_ends_of_the_values() {
@@ -578,6 +603,23 @@ fn what_is_made_whole_below_a_loop_is_made_once() {
         // Made for each of 3,000 rows they read 1,500 rows each time: 4,400 looks.
         assert!(looks < 200, "{query}: {looks}");
     }
+}
+
+/// A row that a join repeats is shown to an inner side that reads it as often; its rows are made for the first of them, or the second.
+#[test]
+fn an_inner_side_is_made_once_for_a_row_that_comes_again_in_turn() {
+    let host = host();
+    let around = "(SELECT TOP (100) id FROM b ORDER BY id) o";
+    let inner = "CROSS APPLY (SELECT COUNT(*) AS n FROM b r WHERE r.id % 100 >= o.id % 100) z";
+    let repeated = format!(
+        "SELECT SUM(z.n) FROM {around} OUTER APPLY (SELECT TOP (50) q.id FROM b q WHERE q.id >= o.id ORDER BY q.id) y {inner}"
+    );
+    let (looks, sum) = looks_of(&host, &repeated);
+    let (_, once) = looks_of(&host, &format!("SELECT SUM(z.n) FROM {around} {inner}"));
+    let (sum, once) = (sum.as_i64(), once.as_i64());
+    assert_eq!(sum, once.map(|n| n * 50));
+    // Made for each of 5,000 rows it reads 7,500,000.
+    assert!(looks < 1_000, "{looks}");
 }
 
 /// Who wants only the first rows of what is kept for all rows around it does not wait for the rest.

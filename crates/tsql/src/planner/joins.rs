@@ -30,6 +30,9 @@ pub(super) struct Equality {
 /// Right sides are planned with pushed conditions, too, only this deep: each level would triple the work.
 const PUSHED_LEVELS_MAX: u32 = 4;
 
+/// An inner side that costs less is run again sooner than it is kept.
+const KEPT_COST_MIN: f64 = 32.0;
+
 enum Method {
     Loop,
     Spool,
@@ -223,6 +226,12 @@ impl Planner<'_> {
                 bind.push((position, self.parameter(*id)));
             }
         }
+        let is_whole = matches!(kind, JoinKind::Inner | JoinKind::Left);
+        let is_dear = inner.cost > KEPT_COST_MIN && base_table(&inner_rel).is_none();
+        let inner = match is_whole && is_dear && repeats(&left, &outer) {
+            true => super::physical::kept(inner, true),
+            false => inner,
+        };
         let rows = left.rows * inner.rows;
         let cost = left.cost + left.rows * inner.cost;
         Ok(self.loop_node(left, kind, inner, bind, None, false, rows, cost, required))
@@ -434,6 +443,20 @@ impl Planner<'_> {
             order,
         })
     }
+}
+
+/// Do rows with the same values in these columns come in turn, because a join repeats the row that they are of?
+fn repeats(node: &Node, columns: &ColSet) -> bool {
+    let side = match &node.op {
+        Op::NestedLoop(j) => &j.outer,
+        Op::HashJoin(j) => &j.probe,
+        Op::MergeJoin(j) => &j.left,
+        Op::Filter(f) => return repeats(&f.input, columns),
+        _ => return false,
+    };
+    let mut read = columns.iter().filter(|id| node.schema.contains(id));
+    read.all(|id| side.schema.contains(id))
+        && (node.rows >= side.rows * 2.0 || repeats(side, columns))
 }
 
 /// A table with filters on it.

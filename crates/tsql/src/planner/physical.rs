@@ -38,7 +38,7 @@ impl Planner<'_> {
         crate::binder::with_stack(|| match self.is_repeated && is_worth_keeping(rel) {
             true => {
                 let node = self.repeated(false, |p| p.node_here(rel, required, wish))?;
-                Ok(kept(node))
+                Ok(kept(node, false))
             }
             false => self.node_here(rel, required, wish),
         })
@@ -340,11 +340,13 @@ fn is_made_whole(rel: &Rel) -> bool {
     }
 }
 
-fn kept(node: Node) -> Node {
+/// Keeps the rows, of each row around anew or not.
+pub(super) fn kept(node: Node, follows: bool) -> Node {
     let (schema, order) = (node.schema.clone(), node.order.clone());
     let (rows, cost) = (node.rows, node.cost);
+    let input = node;
     Node {
-        op: Op::Keep(Arc::new(node)),
+        op: Op::Keep(Arc::new(KeepNode { input, follows })),
         schema,
         rows,
         cost,

@@ -184,7 +184,7 @@ fn inputs(node: &Node) -> Vec<&Node> {
         Op::Top(n) => vec![&n.input],
         Op::Window(n) => vec![&n.input],
         Op::Concat(n) => n.iter().collect(),
-        Op::Keep(n) => vec![n],
+        Op::Keep(n) => vec![&n.input],
         Op::SetHash(n) => vec![&n.left, &n.right],
         Op::Recursive(n) => vec![&n.anchor, &n.step],
         _ => Vec::new(),
