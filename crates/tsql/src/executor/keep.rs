@@ -1,9 +1,11 @@
 //! Rows that are made once, and given again whenever whoever reads them starts anew.
 //!
 //! Theory: below a loop, and in a subquery, groups, sorts and windows that do not look at the row around them would be made for each such row. Whether
-//! they are wanted a second time is seen when they are: until then their rows pass through, so that one who reads once pays nothing. The
-//! second time all of them are kept, on disk beyond the grant. If what they read has changed by then, nothing is kept any more. Only where
-//! the row around comes several times in turn, as that of a join in which another row repeats it, the next ones are kept then.
+//! they are wanted a second time is seen when they are: until then their rows pass through, so that one who reads once pays nothing. From the
+//! second time on they are kept as they are read, on disk beyond the grant: numbers of rows, EXCEPT, or what comes in the order of an index
+//! give their first rows before they have read all, and whoever wants only these does not wait for the others. If what they read has
+//! changed by then, nothing is kept any more. Only where the row around comes several times in turn, as that of a join in which another
+//! row repeats it, the next ones are kept then.
 
 use super::batch::RowBatch;
 use super::context::{Ctx, Reads};
@@ -21,7 +23,10 @@ pub struct KeepOp {
     node: Arc<KeepNode>,
     input: Box<dyn Operator>,
     stage: Stage,
+    /// The first rows of the input, as far as they were wanted.
     rows: KeptRows,
+    /// They are all there are.
+    is_whole: bool,
     at: usize,
     /// What the kept rows depend on, and how often in turn that was another.
     reads: Option<Reads>,
@@ -36,7 +41,7 @@ enum Stage {
     First,
     /// It was started again; whether the kept rows hold is seen when they are wanted.
     Again,
-    /// Rows are given from those that are kept.
+    /// Rows are given from those that are kept, then from the input, and kept.
     Kept,
     /// What it reads is another each time.
     Changing,
@@ -49,6 +54,7 @@ impl KeepOp {
             input: build(&node.input, cx)?,
             stage: Stage::New,
             rows: KeptRows::of(node.input.schema.len()),
+            is_whole: false,
             at: 0,
             reads: None,
             changes: 0,
@@ -60,34 +66,48 @@ impl KeepOp {
         self.node.input.schema.len()
     }
 
-    /// Keeps the rows, unless those kept before are the same.
-    fn fill(&mut self, cx: &Ctx<'_>) -> Result<()> {
-        if let Some(reads) = &self.reads {
-            if cx.reads_the_same(reads) {
+    /// Begins to keep rows, unless those kept before are the same.
+    fn begin(&mut self, cx: &Ctx<'_>) -> Result<()> {
+        if let Some(reads) = self.reads.take() {
+            if cx.reads_the_same(&reads) {
+                self.reads = Some(reads);
                 self.stage = Stage::Kept;
                 self.changes = 0;
-                return Ok(());
+                return self.rows.finish();
             }
             self.rows.clear(self.width(), cx);
+            self.is_whole = false;
             self.changes += 1;
             if !self.node.follows || self.changes > CHANGES_MAX {
                 self.stage = Stage::Changing;
                 return self.input.rewind(cx);
             }
         }
+        self.stage = Stage::Kept;
         let begun = cx.begin_reads();
         self.input.rewind(cx)?;
-        let mut batch = RowBatch::new();
-        while self.input.next(cx, &mut batch)? {
-            cx.tick(batch.len() as u32)?;
-            for row in batch.rows() {
+        self.reads = Some(cx.end_reads(begun));
+        Ok(())
+    }
+
+    /// Gives the next rows of the input and keeps them.
+    fn go_on(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
+        let begun = cx.begin_reads();
+        let is_more = self.input.next(cx, out)?;
+        let reads = cx.end_reads(begun);
+        match &mut self.reads {
+            Some(known) => known.add(reads),
+            None => self.reads = Some(reads),
+        }
+        self.is_whole = !is_more;
+        if is_more {
+            cx.tick(out.len() as u32)?;
+            for row in out.rows() {
                 self.rows.add(row, cx)?;
             }
+            self.at = self.rows.len();
         }
-        self.rows.finish()?;
-        self.reads = Some(cx.end_reads(begun));
-        self.stage = Stage::Kept;
-        Ok(())
+        Ok(is_more)
     }
 }
 
@@ -95,11 +115,14 @@ impl Operator for KeepOp {
     fn next(&mut self, cx: &Ctx<'_>, out: &mut RowBatch) -> Result<bool> {
         match self.stage {
             Stage::New => self.stage = Stage::First,
-            Stage::Again => self.fill(cx)?,
+            Stage::Again => self.begin(cx)?,
             Stage::First | Stage::Kept | Stage::Changing => {}
         }
         if self.stage != Stage::Kept {
             return self.input.next(cx, out);
+        }
+        if self.at == self.rows.len() && !self.is_whole {
+            return self.go_on(cx, out);
         }
         out.reset(self.width());
         while self.at < self.rows.len() && !out.is_full() {

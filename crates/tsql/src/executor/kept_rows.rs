@@ -82,7 +82,7 @@ impl KeptRows {
         Ok(())
     }
 
-    /// To be called when all rows were added.
+    /// To be called before rows are read, when some were added.
     pub fn finish(&mut self) -> Result<()> {
         match &mut self.file {
             Some(file) => file.finish(),

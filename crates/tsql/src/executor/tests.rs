@@ -639,6 +639,56 @@ fn rows_that_are_kept_are_made_as_far_as_they_are_wanted() {
     }
 }
 
+/// What gives its first rows before it has read all its input does not read it all because it is asked again; the kept rows grow in turn,
+/// in memory and on disk.
+#[test]
+fn what_gives_its_first_rows_at_once_is_kept_as_far_as_it_is_wanted() {
+    let host = host();
+    let number = "SELECT ROW_NUMBER() OVER (ORDER BY (SELECT NULL)) AS r FROM a q CROSS JOIN a r";
+    let rest = "SELECT q.id AS r FROM a q CROSS JOIN a r EXCEPT SELECT -1";
+    for (query, expected) in [
+        (
+            format!(
+                "SELECT SUM(x.r) FROM (VALUES (3), (2), (4), (2)) o (q) CROSS APPLY (SELECT TOP (o.q) n.r FROM ({number}) n) x"
+            ),
+            6 + 3 + 10 + 3,
+        ),
+        (
+            format!(
+                "SELECT SUM(x.r) FROM (VALUES (9000), (3000), (20000), (2), (20000)) o (q)
+                    CROSS APPLY (SELECT TOP (o.q) n.r FROM ({number}) n) x"
+            ),
+            9000 * 9001 / 2 + 3000 * 3001 / 2 + 20000 * 20001 + 3,
+        ),
+        (
+            format!(
+                "SELECT COUNT(*) FROM (VALUES (3), (2), (4), (2)) o (q) WHERE EXISTS (SELECT TOP (o.q) n.r FROM ({rest}) n)"
+            ),
+            4,
+        ),
+        (
+            format!(
+                "SELECT SUM(x.r) FROM (VALUES (3), (2), (4), (2)) o (q) CROSS APPLY (SELECT TOP (o.q) n.r FROM ({rest}) n) x"
+            ),
+            3 + 1 + 6 + 1,
+        ),
+        (
+            "SELECT SUM(x.id) FROM (VALUES (3), (2), (4), (2)) o (q)
+                CROSS APPLY (SELECT TOP (o.q) n.id FROM (SELECT DISTINCT TOP (9000000) q.id FROM a q CROSS JOIN a r ORDER BY q.id) n) x"
+                .to_string(),
+            3 + 1 + 6 + 1,
+        ),
+    ] {
+        for grant in [64 << 20, 10_000] {
+            host.grant_bytes.set(grant);
+            let (looks, found) = looks_of(&host, &query);
+            assert_eq!(found.as_i64(), Some(expected), "{query}");
+            // All pairs of 3,000 rows are 9,000 looks.
+            assert!(looks < 500, "{query}: {looks}");
+        }
+    }
+}
+
 #[test]
 fn what_looks_at_the_row_around_it_runs_again() {
     let host = host();

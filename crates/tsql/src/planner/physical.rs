@@ -326,16 +326,16 @@ impl Planner<'_> {
     }
 }
 
-/// Are all rows made before the first one is given, and the same whatever the row around them is?
+/// Does it mostly read all its input before it gives a row, and the same one whatever the row around it is?
 fn is_worth_keeping(rel: &Rel) -> bool {
-    is_made_whole(rel) && rel.outer_columns().is_empty()
+    is_gathered(rel) && rel.outer_columns().is_empty()
 }
 
-fn is_made_whole(rel: &Rel) -> bool {
+fn is_gathered(rel: &Rel) -> bool {
     match rel {
         Rel::Aggregate(_) | Rel::Window { .. } | Rel::Sort { .. } | Rel::Distinct { .. } => true,
         Rel::Set(set) => set.op != SetOp::UnionAll,
-        Rel::Top(top) => is_made_whole(&top.input),
+        Rel::Top(top) => is_gathered(&top.input),
         _ => false,
     }
 }
