@@ -41,9 +41,9 @@ use crate::host::{Host, Resolved, TableKind, TableRef};
 use crate::messages;
 use crate::session::Execution;
 use crate::sink::OutputColumn;
-use daruma_catalog::{Change, ColumnDef, Object, ObjectKind, TableDef};
+use daruma_catalog::{Change, ColumnDef, DatabaseCatalog, Object, ObjectKind, TableDef};
 use daruma_storage::{LockMode, LockResource};
-use daruma_syntax::ast::{self, ObjectName, StatementKind};
+use daruma_syntax::ast::{self, DropKind, ObjectName, StatementKind};
 use std::sync::Arc;
 
 /// Is the statement one of this room's (databases apart)?
@@ -93,6 +93,25 @@ pub(crate) fn command_code(kind: &StatementKind) -> u16 {
             _ => 0xFD,
         },
         _ => 0xFD,
+    }
+}
+
+/// How a statement locks the definitions of the current database ([`Execution::lock_definitions`]); nothing where it has to do with what
+/// belongs to the session alone, or changes no definition.
+pub(crate) fn lock_of_definitions(kind: &StatementKind) -> Option<LockMode> {
+    use StatementKind::*;
+    match kind {
+        CreateSchema(_) | AlterSchema(_) | CreateType(_) => Some(LockMode::Exclusive),
+        Drop(drop) => match drop.kind {
+            DropKind::Schema | DropKind::Type | DropKind::Sequence => Some(LockMode::Exclusive),
+            _ if drop.names.iter().all(ObjectName::is_temporary) => None,
+            _ => Some(LockMode::Shared),
+        },
+        CreateTable(s) if s.name.is_temporary() => None,
+        AlterTable(s) if s.name.is_temporary() => None,
+        CreateIndex(s) if s.table.is_temporary() => None,
+        CreateStatistics(_) | UpdateStatistics(_) => None,
+        _ => Some(LockMode::Shared),
     }
 }
 
@@ -160,6 +179,22 @@ fn lock_for_change(ex: &Execution<'_>, table: TableRef) -> Result<TableRef> {
     }?;
     ex.state.check_filegroups(&table)?;
     Ok(table)
+}
+
+/// An object that nobody else changes until the transaction ends, as it is then; nothing where `find` does not find it any more.
+fn locked_object(
+    ex: &Execution<'_>,
+    database: daruma_base::DatabaseId,
+    find: impl Fn(&DatabaseCatalog) -> Option<Arc<Object>>,
+) -> Result<Option<Arc<Object>>> {
+    let catalog = ex.catalog(database)?;
+    let Some(object) = find(&catalog) else {
+        return Ok(None);
+    };
+    lock_object(ex, database, object.id)?;
+    let catalog = ex.catalog(database)?;
+    let found = find(&catalog);
+    Ok(found.filter(|now| now.id == object.id))
 }
 
 /// Locks an object for schema modification.
@@ -248,6 +283,7 @@ fn place_for(ex: &Execution<'_>, name: &ObjectName) -> Result<(daruma_base::Data
     let database = ex
         .named_database(ex.current_database(), name)
         .map_err(missing)?;
+    ex.lock_definitions(database, LockMode::Shared)?;
     let catalog = ex.catalog(database)?;
     let schema = ex.schema_for_creation(&catalog, database, name)?;
     refuse_read_only(ex, database)?;

@@ -8,8 +8,10 @@ use crate::messages;
 use crate::session::{Execution, drop_trees, integer_limits};
 use daruma_base::DatabaseId;
 use daruma_catalog::{
-    Change, Object, ObjectKind, SCHEMA_DBO, SCHEMA_SYS, SchemaDef, SequenceDef, TableDef, TypeDef,
+    Change, DatabaseCatalog, Object, ObjectKind, SCHEMA_DBO, SCHEMA_SYS, SchemaDef, SequenceDef,
+    TableDef, TypeDef,
 };
+use daruma_storage::LockMode;
 use daruma_syntax::ast::{
     self, DropKind, Expr, ObjectName, SequenceCache, SequenceOption, TypeKind,
 };
@@ -64,10 +66,9 @@ pub(super) fn alter_schema(ex: &Execution<'_>, statement: &ast::AlterSchema) -> 
     let target = target
         .ok_or_else(|| messages::error(15151, &[&"alter", &"schema", &statement.name.text]))?;
     let missing = || messages::error(15151, &[&"find", &"object", &statement.object.name.text]);
-    let object = ex
-        .catalog_object(&catalog, database, &statement.object)
-        .ok_or_else(missing)?;
-    super::lock_object(ex, database, object.id)?;
+    let find = |catalog: &DatabaseCatalog| ex.catalog_object(catalog, database, &statement.object);
+    let object = super::locked_object(ex, database, find)?.ok_or_else(missing)?;
+    let catalog = ex.catalog(database)?;
     super::bound::refuse_transfer(ex, database, &object)?;
     // Triggers are in the schema of what they belong to.
     let triggers = catalog.triggers_of(object.id);
@@ -179,10 +180,16 @@ pub(super) fn alter_sequence(ex: &Execution<'_>, statement: &ast::AlterSequence)
     let found = ex.find_object(&statement.name)?;
     let (database, object) =
         found.ok_or_else(|| messages::error(208, &[&statement.name.dotted()]))?;
-    let ObjectKind::Sequence(old) = &object.kind else {
-        return Err(messages::error(11726, &[&statement.name.dotted()]));
-    };
+    let wrong = || messages::error(11726, &[&statement.name.dotted()]);
+    if !matches!(object.kind, ObjectKind::Sequence(_)) {
+        return Err(wrong());
+    }
     super::lock_object(ex, database, object.id)?;
+    let object = ex.catalog(database)?.object(object.id).cloned();
+    let object = object.ok_or_else(|| messages::error(208, &[&statement.name.dotted()]))?;
+    let ObjectKind::Sequence(old) = &object.kind else {
+        return Err(wrong());
+    };
     let mut def = (**old).clone();
     let mut restart = None;
     for option in &statement.options {
@@ -346,6 +353,13 @@ fn drop_object(
     let database = ex
         .named_database(ex.current_database(), name)
         .map_err(|_| absent())?;
+    if database != ex.current_database() {
+        let mode = match word {
+            "SEQUENCE" => LockMode::Exclusive,
+            _ => LockMode::Shared,
+        };
+        ex.lock_definitions(database, mode)?;
+    }
     let catalog = ex.catalog(database)?;
     let object = ex
         .catalog_object(&catalog, database, name)

@@ -1,12 +1,13 @@
 //! sp_rename for objects, columns, indexes and alias types.
 
-use super::{bound, lock_object, put_object};
+use super::{bound, lock_object, locked_object, put_object};
 use crate::error::Result;
 use crate::host::Host;
 use crate::messages;
 use crate::session::Execution;
 use daruma_base::DatabaseId;
-use daruma_catalog::{Change, Object, ObjectKind, TableDef, names_equal};
+use daruma_catalog::{Change, DatabaseCatalog, Object, ObjectKind, TableDef, names_equal};
+use daruma_storage::LockMode;
 use daruma_syntax::ast::{Ident, ObjectName, Span};
 use daruma_syntax::{ParseOptions, parse_object_name};
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub fn rename(ex: &Execution<'_>, name: &str, new_name: &str, kind: Option<&str>
     };
     let kind_upper = kind.map(str::to_ascii_uppercase);
     ex.atomic(|| {
+        ex.lock_definitions(database, LockMode::Exclusive)?;
         let done = match kind_upper.as_deref() {
             None | Some("OBJECT") => rename_object(ex, database, &parsed, new_name, name)?,
             Some("COLUMN") => rename_part(ex, database, &parsed, |object, def, part| {
@@ -49,11 +51,14 @@ fn rename_object(
     new_name: &str,
     written: &str,
 ) -> Result<bool> {
+    let find = |catalog: &DatabaseCatalog| ex.catalog_object(catalog, database, name);
     let catalog = ex.catalog(database)?;
-    if let Some(object) = ex.catalog_object(&catalog, database, name) {
+    if let Some(object) = find(&catalog) {
         ex.check_alter(database, &object)?;
-        lock_object(ex, database, object.id)?;
+    }
+    if let Some(object) = locked_object(ex, database, find)? {
         bound::refuse_rename(ex, database, &object, None, written)?;
+        let catalog = ex.catalog(database)?;
         if catalog.name_in_use(object.schema_id, new_name) && !names_equal(&object.name, new_name) {
             return Err(messages::error(15335, &[&new_name, &"object"]));
         }
@@ -208,6 +213,10 @@ fn rename_type(
     let Some(def) = schema.and_then(|s| catalog.type_named(s, &name.name.text)) else {
         return Ok(false);
     };
+    let namesake = catalog.type_named(def.schema_id, new_name);
+    if namesake.is_some_and(|other| other.id != def.id) {
+        return Err(messages::error(15335, &[&new_name, &"USERDATATYPE"]));
+    }
     let renamed = daruma_catalog::TypeDef {
         name: new_name.to_string(),
         ..(**def).clone()

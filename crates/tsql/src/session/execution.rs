@@ -33,6 +33,8 @@ use std::sync::atomic::Ordering;
 
 /// Stands for all catalog versions of the past: each table is compared with its definition.
 const PLANNED_BEFORE: u64 = u64::MAX;
+/// Resource of [`Execution::lock_definitions`].
+const DEFINITIONS: &str = "definitions";
 
 /// What the running statement sees of a database under an isolation.
 type StatementView = (DatabaseId, Isolation, ReadView);
@@ -495,6 +497,22 @@ impl<'a> Execution<'a> {
         mode: LockMode,
     ) -> Result<()> {
         Ok(database.lock(&self.state.entry.owner, resource, mode)?)
+    }
+
+    /// What a definition names or is known by (schemas, types, principals and their numbers, names of objects) stays until its transaction
+    /// ends: who gives, moves or takes away such things (`Exclusive`) waits for all others who define something in the database, and they
+    /// for him; those (`Shared`) do not wait for each other. It comes before all other locks of a definition.
+    pub(crate) fn lock_definitions(&self, database: DatabaseId, mode: LockMode) -> Result<()> {
+        let open = self.instance().open_database(database)?;
+        let resource = LockResource::Name(DEFINITIONS.to_string());
+        self.lock_for_transaction(&open.storage, resource, mode)
+    }
+
+    /// A part of the definitions that is put in place as a whole belongs to the transaction that changes it, until this ends.
+    pub(crate) fn lock_part(&self, database: DatabaseId, part: &str) -> Result<()> {
+        let open = self.instance().open_database(database)?;
+        let resource = LockResource::Name(part.to_string());
+        self.lock_for_transaction(&open.storage, resource, LockMode::Exclusive)
     }
 
     /// How this read sees the data of other transactions.

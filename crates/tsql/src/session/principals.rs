@@ -15,6 +15,7 @@ use daruma_catalog::{
     Change, DatabaseCatalog, LoginDef, PermissionDef, PermissionSet, PermissionState, PrincipalDef,
     names_equal,
 };
+use daruma_storage::LockMode;
 use daruma_syntax::ast::{
     self, AlterLogin, AlterRole, DropKind, LoginSource, PrincipalStatement, UserSource,
 };
@@ -486,6 +487,7 @@ impl Execution<'_> {
     ) -> Result<()> {
         let database = self.current_database();
         self.atomic(|| {
+            self.lock_definitions(database, LockMode::Exclusive)?;
             let catalog = self.state.catalog(database)?;
             if is_reserved(name) || catalog.principal_named(name).is_some() {
                 return Err(messages::error(15023, &[&name]));
@@ -518,6 +520,7 @@ impl Execution<'_> {
             return Err(messages::error(15150, &[&"alter", &"user", &name]));
         }
         self.atomic(|| {
+            self.lock_definitions(database, LockMode::Exclusive)?;
             let catalog = self.state.catalog(database)?;
             let user = catalog.principal_named(name).filter(|p| !p.is_role);
             let mut def = (**user.ok_or_else(refused)?).clone();
@@ -580,8 +583,9 @@ impl Execution<'_> {
     fn alter_role(&self, name: &str, change: &AlterRole) -> Result<()> {
         let database = self.current_database();
         let refused = || messages::error(15151, &[&"alter", &"role", &name]);
-        let rights = self.state.rights(database)?;
         self.atomic(|| {
+            self.lock_definitions(database, LockMode::Exclusive)?;
+            let rights = self.state.rights(database)?;
             let catalog = self.state.catalog(database)?;
             if let Some(role) = fixed_role_id(name) {
                 // Only dbo adds to the roles that every database has.
@@ -737,10 +741,11 @@ impl Execution<'_> {
     fn change_schema_owner(&self, schema: &str, owner: &str) -> Result<()> {
         let database = self.current_database();
         let refused = || messages::error(15151, &[&"find", &"schema", &schema]);
-        let id = self
-            .database_principal(owner)
-            .ok_or_else(|| messages::error(15151, &[&"find", &"principal", &owner]))?;
         self.atomic(|| {
+            self.lock_definitions(database, LockMode::Exclusive)?;
+            let id = self
+                .database_principal(owner)
+                .ok_or_else(|| messages::error(15151, &[&"find", &"principal", &owner]))?;
             let catalog = self.state.catalog(database)?;
             let found = catalog.schema_named(schema).ok_or_else(refused)?;
             if !self.may(database, "TAKE OWNERSHIP", Securable::Schema(found.id)) {
@@ -831,6 +836,7 @@ impl Execution<'_> {
             refuse_fixed(name, kind)?;
         }
         self.atomic(|| {
+            self.lock_definitions(database, LockMode::Exclusive)?;
             let catalog = self.state.catalog(database)?;
             let def = catalog
                 .principal_named(name)

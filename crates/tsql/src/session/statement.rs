@@ -607,6 +607,9 @@ impl Execution<'_> {
         if self.state.is_doomed() {
             return Err(messages::error(3930, &[]));
         }
+        if let Some(mode) = ddl::lock_of_definitions(&statement.kind) {
+            self.lock_definitions(crate::host::Host::current_database(self), mode)?;
+        }
         // Once more: a statement begins anew after it has waited, and what it names may be somebody else's by then.
         self.check_statement(&statement.kind)?;
         self.check_snapshot_ddl(&statement.kind)?;

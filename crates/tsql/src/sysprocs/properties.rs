@@ -7,6 +7,7 @@ use crate::error::{Result, SqlError};
 use crate::messages;
 use crate::session::{Level, Located, SystemCall, locate};
 use daruma_catalog::{Change, PropertyDef, PropertySet, PropertyValue, names_equal};
+use daruma_storage::LockMode;
 use daruma_value::convert::{ConvertContext, convert};
 use daruma_value::{DataType, Value};
 use std::sync::Arc;
@@ -94,8 +95,11 @@ fn change(
         .collect();
     let ex = call.execution;
     ex.atomic(|| {
+        ex.lock_definitions(call.database, LockMode::Shared)?;
         let located = locate(ex, call.database, procedure, &levels)?;
         located.check(ex, call.database)?;
+        let part = format!("properties {} {}", located.class.number(), located.major);
+        ex.lock_part(call.database, &part)?;
         let catalog = ex.state.catalog(call.database)?;
         let known = catalog.properties_of(located.class, located.major);
         let mut list = known.map_or(Vec::new(), |set| set.list.clone());

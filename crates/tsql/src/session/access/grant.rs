@@ -13,6 +13,7 @@ use crate::sysviews::fixed_role_id;
 use daruma_catalog::{
     Change, DatabaseCatalog, LoginDef, PermissionDef, PermissionSet, PermissionState, names_equal,
 };
+use daruma_storage::LockMode;
 use daruma_syntax::ast::{self, Grant, GrantVerb};
 use std::sync::Arc;
 
@@ -125,7 +126,11 @@ impl Execution<'_> {
         let wanted = self.permissions_meant(grant, &on)?;
         match on {
             On::Server | On::Part(..) => self.grant_to_logins(grant, &wanted),
-            On::Database(securable, kind) => self.atomic(|| {
+            On::Database(..) => self.atomic(|| {
+                self.lock_definitions(self.current_database(), LockMode::Shared)?;
+                let On::Database(securable, kind) = self.granted_on(grant)? else {
+                    return Ok(());
+                };
                 let principals = grant.principals.iter();
                 let mut pairs = principals.flat_map(|p| wanted.iter().map(move |one| (p, one)));
                 pairs.try_for_each(|(principal, one)| {
@@ -448,6 +453,7 @@ impl Execution<'_> {
             Securable::Principal(id) => (class::PRINCIPAL, id),
         };
         self.atomic(|| {
+            self.lock_part(database, &format!("permissions {grantee}"))?;
             let catalog = self.state.catalog(database)?;
             let columns = match meant.columns.as_slice() {
                 [] => &[0],

@@ -1,0 +1,384 @@
+//! Definitions beside definitions: whoever waited for another's change works on what is there then, and what a definition names stays
+//! while it is made.
+
+mod common;
+
+use common::{Client, Server, errors, run_until};
+
+/// A change in an open transaction, another one that waits for it, and what holds when both have ended.
+struct Case {
+    setup: &'static str,
+    first: &'static str,
+    second: &'static str,
+    /// Errors of the second.
+    errors: Vec<i32>,
+    /// A query and its one value.
+    then: (&'static str, &'static str),
+}
+
+/// Both ways: the first one commits, or rolls back; `undone` is for that.
+fn both(case: &Case, end: &str) -> (Server, Client, Vec<i32>) {
+    let server = Server::with_setup(&["CREATE DATABASE d"]);
+    let mut setup = server.connect_to("d");
+    for text in case.setup.split(";;") {
+        setup.done(text);
+    }
+    let mut first = server.connect_to("d");
+    first.done("BEGIN TRAN");
+    for text in case.first.split(";;") {
+        first.done(text);
+    }
+    let second = server.connect_to("d");
+    let (second, out) = run_until(&server, second, case.second, || first.done(end));
+    drop((first, second));
+    (server, setup, errors(&out))
+}
+
+fn check_pages(client: &mut Client) {
+    let out = client.run("DBCC CHECKDB (d) WITH NO_INFOMSGS");
+    assert!(errors(&out).is_empty(), "{out}");
+}
+
+fn check(case: &Case) {
+    let (server, mut client, found) = both(case, "COMMIT");
+    let what = format!("{} beside {}", case.second, case.first);
+    assert_eq!(found, case.errors, "{what}");
+    // New pages would be those that were freed by mistake.
+    client.done(
+        "CREATE TABLE filler (k int); INSERT filler SELECT value FROM GENERATE_SERIES(1, 3000)",
+    );
+    let (query, value) = case.then;
+    assert_eq!(client.scalar(query), value, "{what}: {query}");
+    check_pages(&mut client);
+    let server = server.crash_after(client);
+    let mut client = server.connect_to("d");
+    assert_eq!(client.scalar(query), value, "{what}, crashed: {query}");
+    check_pages(&mut client);
+    drop(client);
+
+    let (_server, mut client, found) = both(case, "ROLLBACK");
+    assert!(
+        found.iter().all(|n| *n < 50_000 && *n != 824),
+        "{what}, rolled back: {found:?}"
+    );
+    check_pages(&mut client);
+}
+
+const ROWS: &str =
+    "CREATE TABLE n (i int PRIMARY KEY); INSERT n SELECT value FROM GENERATE_SERIES(1, 5000)";
+
+#[test]
+fn a_name_that_waited_is_given_to_the_table_as_it_is_then() {
+    for (first, second, then) in [
+        (
+            "TRUNCATE TABLE n; INSERT n VALUES (7)",
+            "EXEC sp_rename 'n', 'm'",
+            ("SELECT SUM(i) FROM m", "7"),
+        ),
+        (
+            "ALTER INDEX ALL ON n REBUILD",
+            "EXEC sp_rename 'n', 'm'",
+            ("SELECT COUNT(*) FROM m", "5000"),
+        ),
+        (
+            "ALTER TABLE n ADD j int",
+            "EXEC sp_rename 'n', 'm'",
+            (
+                "SELECT COUNT(*) FROM sys.columns WHERE object_id = OBJECT_ID('m')",
+                "2",
+            ),
+        ),
+    ] {
+        check(&Case {
+            setup: ROWS,
+            first,
+            second,
+            errors: Vec::new(),
+            then,
+        });
+    }
+    for (first, then) in [
+        (
+            "TRUNCATE TABLE n; INSERT n VALUES (7)",
+            ("SELECT SUM(i) FROM s.n", "7"),
+        ),
+        (
+            "ALTER TABLE n ADD CHECK (i > -5)",
+            ("SELECT COUNT(*) FROM sys.check_constraints", "1"),
+        ),
+    ] {
+        check(&Case {
+            setup: "CREATE SCHEMA s;;CREATE TABLE n (i int PRIMARY KEY); INSERT n SELECT value FROM GENERATE_SERIES(1, 5000)",
+            first,
+            second: "ALTER SCHEMA s TRANSFER dbo.n",
+            errors: Vec::new(),
+            then,
+        });
+    }
+}
+
+#[test]
+fn what_was_dropped_does_not_come_back() {
+    for (second, number) in [
+        ("EXEC sp_rename 'n', 'm'", 15225),
+        ("ALTER SCHEMA s TRANSFER dbo.n", 15151),
+    ] {
+        check(&Case {
+            setup: "CREATE SCHEMA s;;CREATE TABLE n (i int PRIMARY KEY); INSERT n VALUES (1)",
+            first: "DROP TABLE n",
+            second,
+            errors: vec![number],
+            then: (
+                "SELECT COUNT(*) FROM sys.objects WHERE name IN ('n', 'm')",
+                "0",
+            ),
+        });
+    }
+    check(&Case {
+        setup: "CREATE SEQUENCE q AS int START WITH 1",
+        first: "DROP SEQUENCE q",
+        second: "ALTER SEQUENCE q INCREMENT BY 2",
+        errors: vec![208],
+        then: ("SELECT COUNT(*) FROM sys.sequences", "0"),
+    });
+}
+
+#[test]
+fn a_change_of_a_definition_is_not_undone_by_another() {
+    let sequence = "CREATE SEQUENCE q AS int START WITH 1";
+    let procedure = "CREATE PROCEDURE p AS SELECT 1";
+    let increment = "SELECT CAST(increment AS int) FROM sys.sequences";
+    for (setup, first, second, then) in [
+        (
+            procedure,
+            "ALTER PROCEDURE p AS SELECT 2",
+            "EXEC sp_rename 'p', 'r'",
+            ("EXEC r", "2"),
+        ),
+        (
+            sequence,
+            "ALTER SEQUENCE q INCREMENT BY 7",
+            "EXEC sp_rename 'q', 'r'",
+            (increment, "7"),
+        ),
+        (
+            sequence,
+            "ALTER SEQUENCE q INCREMENT BY 7",
+            "ALTER SEQUENCE q MAXVALUE 1000",
+            (increment, "7"),
+        ),
+        (
+            "CREATE USER u WITHOUT LOGIN; CREATE TABLE a (i int)",
+            "GRANT SELECT ON a TO u",
+            "DENY INSERT ON a TO u",
+            (
+                "SELECT COUNT(*) FROM sys.database_permissions WHERE major_id = OBJECT_ID('a')",
+                "2",
+            ),
+        ),
+        (
+            "CREATE ROLE r; CREATE USER u WITHOUT LOGIN; CREATE USER v WITHOUT LOGIN",
+            "ALTER ROLE r ADD MEMBER u",
+            "ALTER ROLE r ADD MEMBER v",
+            (
+                "SELECT COUNT(*) FROM sys.database_role_members WHERE role_principal_id = USER_ID('r')",
+                "2",
+            ),
+        ),
+    ] {
+        check(&Case {
+            setup,
+            first,
+            second,
+            errors: Vec::new(),
+            then,
+        });
+    }
+}
+
+#[test]
+fn who_is_named_as_an_owner_stays_or_is_not_found() {
+    let owners = "SELECT COUNT(*) FROM sys.schemas WHERE USER_NAME(principal_id) IS NULL";
+    for (setup, first, second, number) in [
+        (
+            "CREATE USER u WITHOUT LOGIN",
+            "DROP USER u",
+            "CREATE SCHEMA so AUTHORIZATION u",
+            15151,
+        ),
+        (
+            "CREATE USER u WITHOUT LOGIN",
+            "CREATE SCHEMA so AUTHORIZATION u",
+            "DROP USER u",
+            15138,
+        ),
+        (
+            "CREATE ROLE r;;CREATE SCHEMA so",
+            "DROP ROLE r",
+            "ALTER AUTHORIZATION ON SCHEMA::so TO r",
+            15151,
+        ),
+    ] {
+        check(&Case {
+            setup,
+            first,
+            second,
+            errors: vec![number],
+            then: (owners, "0"),
+        });
+    }
+}
+
+#[test]
+fn a_name_is_given_once() {
+    let names = "SELECT COUNT(*) FROM sys.objects WHERE name = 'dup'";
+    for (setup, first, second, number) in [
+        (
+            "CREATE TABLE k (i int); CREATE TABLE l (i int)",
+            "EXEC sp_rename 'k', 'dup'",
+            "EXEC sp_rename 'l', 'dup'",
+            15335,
+        ),
+        (
+            "CREATE TABLE k (i int)",
+            "CREATE TABLE dup (i int)",
+            "EXEC sp_rename 'k', 'dup'",
+            15335,
+        ),
+        (
+            "CREATE TABLE k (i int)",
+            "EXEC sp_rename 'k', 'dup'",
+            "CREATE TABLE dup (i int)",
+            2714,
+        ),
+    ] {
+        check(&Case {
+            setup,
+            first,
+            second,
+            errors: vec![number],
+            then: (names, "1"),
+        });
+    }
+    check(&Case {
+        setup: "CREATE SCHEMA s;;CREATE TABLE dup (i int)",
+        first: "CREATE TABLE s.dup (i int)",
+        second: "ALTER SCHEMA s TRANSFER dbo.dup",
+        errors: vec![15530],
+        then: (names, "2"),
+    });
+    check(&Case {
+        setup: "CREATE TYPE a FROM int",
+        first: "CREATE TYPE dup FROM int",
+        second: "EXEC sp_rename 'a', 'dup', 'USERDATATYPE'",
+        errors: vec![15335],
+        then: ("SELECT COUNT(*) FROM sys.types WHERE name = 'dup'", "1"),
+    });
+}
+
+#[test]
+fn what_a_definition_names_stays() {
+    for (setup, first, second, number) in [
+        (
+            "CREATE SCHEMA s",
+            "DROP SCHEMA s",
+            "CREATE TABLE s.f (i int)",
+            2760,
+        ),
+        (
+            "CREATE SCHEMA s",
+            "CREATE TABLE s.f (i int)",
+            "DROP SCHEMA s",
+            3729,
+        ),
+        (
+            "CREATE TYPE ty FROM int",
+            "DROP TYPE ty",
+            "CREATE TABLE t (i ty)",
+            2715,
+        ),
+        (
+            "CREATE TYPE ty FROM int",
+            "CREATE TABLE t (i ty)",
+            "DROP TYPE ty",
+            3732,
+        ),
+        (
+            "CREATE SEQUENCE q AS int",
+            "DROP SEQUENCE q",
+            "CREATE TABLE t (i int DEFAULT NEXT VALUE FOR q)",
+            208,
+        ),
+        (
+            "CREATE SEQUENCE q AS int",
+            "CREATE TABLE t (i int DEFAULT NEXT VALUE FOR q)",
+            "DROP SEQUENCE q",
+            3729,
+        ),
+    ] {
+        check(&Case {
+            setup,
+            first,
+            second,
+            errors: vec![number],
+            then: (
+                "SELECT COUNT(*) FROM sys.objects WHERE SCHEMA_NAME(schema_id) IS NULL",
+                "0",
+            ),
+        });
+    }
+}
+
+/// Their numbers are given one after the other.
+#[test]
+fn principals_schemas_and_types_are_made_beside_others() {
+    for (first, second, then) in [
+        (
+            "CREATE USER a WITHOUT LOGIN",
+            "CREATE USER b WITHOUT LOGIN",
+            "SELECT COUNT(DISTINCT principal_id) FROM sys.database_principals WHERE name IN ('a', 'b')",
+        ),
+        (
+            "CREATE SCHEMA a",
+            "CREATE SCHEMA b",
+            "SELECT COUNT(DISTINCT schema_id) FROM sys.schemas WHERE name IN ('a', 'b')",
+        ),
+        (
+            "CREATE TYPE a FROM int",
+            "CREATE TYPE b FROM int",
+            "SELECT COUNT(DISTINCT user_type_id) FROM sys.types WHERE name IN ('a', 'b')",
+        ),
+    ] {
+        check(&Case {
+            setup: "SELECT 1",
+            first,
+            second,
+            errors: Vec::new(),
+            then: (then, "2"),
+        });
+    }
+}
+
+/// Definitions that take nothing away and move nothing do not wait for each other, nor does what a session has for itself.
+#[test]
+fn tables_are_made_beside_each_other() {
+    let server = Server::with_setup(&["CREATE DATABASE d"]);
+    let (mut one, mut two) = (server.connect_to("d"), server.connect_to("d"));
+    one.done("BEGIN TRAN; CREATE TABLE a (i int)");
+    one.done("CREATE VIEW v AS SELECT 1 AS c");
+    two.done("BEGIN TRAN; CREATE TABLE b (i int)");
+    two.done("ALTER TABLE b ADD j int; CREATE INDEX i ON b (i)");
+    one.done("COMMIT");
+    two.done("COMMIT");
+    one.done("BEGIN TRAN; CREATE ROLE r");
+    two.done("CREATE TABLE #t (i int); ALTER TABLE #t ADD j int; DROP TABLE #t");
+    two.done("SELECT COUNT(*) FROM b; UPDATE STATISTICS b");
+    one.done("COMMIT");
+    let grants = "BEGIN TRAN; CREATE TABLE %t (i int); GRANT SELECT ON %t TO %u;
+        EXEC sp_addextendedproperty 'p', 1, 'SCHEMA', 'dbo', 'TABLE', '%t'";
+    one.done("CREATE USER u WITHOUT LOGIN; CREATE USER v WITHOUT LOGIN");
+    one.done(&grants.replace("%t", "x").replace("%u", "u"));
+    two.done(&grants.replace("%t", "y").replace("%u", "v"));
+    two.done("COMMIT");
+    one.done("COMMIT");
+}
