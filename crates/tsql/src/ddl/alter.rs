@@ -24,6 +24,10 @@ use daruma_value::DataType;
 
 pub(super) fn alter(ex: &Execution<'_>, statement: &ast::AlterTable) -> Result<()> {
     let table = super::table_named(ex, &statement.name)?;
+    let database = table.database.id();
+    if table.kind == crate::host::TableKind::User && database != ex.current_database() {
+        ex.lock_definitions(database, daruma_storage::LockMode::Shared)?;
+    }
     let table = super::lock_for_change(ex, table)?;
     match &statement.action {
         AlterTableAction::Add { check, definition } => {

@@ -96,6 +96,9 @@ pub(super) fn bind_names(
             return Err(messages::error_state(4513, 2, &[&kind, &shown, &written]));
         }
         super::lock_object(ex, database, object.id)?;
+        if ex.catalog(database)?.object(object.id).is_none() {
+            return Err(messages::error(208, &[&name.dotted()]));
+        }
     }
     Ok(())
 }

@@ -101,7 +101,7 @@ pub(crate) fn command_code(kind: &StatementKind) -> u16 {
 pub(crate) fn lock_of_definitions(kind: &StatementKind) -> Option<LockMode> {
     use StatementKind::*;
     match kind {
-        CreateSchema(_) | AlterSchema(_) | CreateType(_) => Some(LockMode::Exclusive),
+        CreateSchema(_) | CreateType(_) => Some(LockMode::Exclusive),
         Drop(drop) => match drop.kind {
             DropKind::Schema | DropKind::Type | DropKind::Sequence => Some(LockMode::Exclusive),
             _ if drop.names.iter().all(ObjectName::is_temporary) => None,
@@ -109,7 +109,8 @@ pub(crate) fn lock_of_definitions(kind: &StatementKind) -> Option<LockMode> {
         },
         CreateTable(s) if s.name.is_temporary() => None,
         AlterTable(s) if s.name.is_temporary() => None,
-        CreateIndex(s) if s.table.is_temporary() => None,
+        // They name nothing but their table, which they lock.
+        CreateIndex(_) | AlterIndex(_) | DropIndex(_) | SwitchTrigger(_) => None,
         CreateStatistics(_) | UpdateStatistics(_) => None,
         _ => Some(LockMode::Shared),
     }

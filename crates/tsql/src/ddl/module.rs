@@ -494,11 +494,20 @@ fn place_in(
     let object = existing.as_deref().filter(|o| o.type_code() == code);
     let object = object.ok_or_else(|| messages::error(2010, &[&name.dotted()]))?;
     super::lock_object(ex, database, object.id)?;
-    Ok(Place {
-        database,
-        schema_id,
-        existing: ex.catalog(database)?.object(object.id).cloned(),
-    })
+    match ex.catalog(database)?.object(object.id).cloned() {
+        // It was dropped or renamed while this statement waited.
+        now if !now
+            .as_ref()
+            .is_some_and(|o| names_equal(&o.name, &object.name)) =>
+        {
+            place_in(ex, database, schema_id, name, mode, code)
+        }
+        existing => Ok(Place {
+            database,
+            schema_id,
+            existing,
+        }),
+    }
 }
 
 /// 2714 carries state 3 for modules, and their procedure name.

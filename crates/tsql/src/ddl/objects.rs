@@ -73,14 +73,15 @@ pub(super) fn alter_schema(ex: &Execution<'_>, statement: &ast::AlterSchema) -> 
     // Triggers are in the schema of what they belong to.
     let triggers = catalog.triggers_of(object.id);
     for moved in std::iter::once(&object).chain(triggers) {
-        if catalog.name_in_use(target, &moved.name) {
-            return Err(SqlError::new(
+        reserve_name(ex, database, target, &moved.name).map_err(|error| match error.number {
+            2714 => SqlError::new(
                 15530,
                 16,
                 1,
                 format!("The object with name \"{}\" already exists.", moved.name),
-            ));
-        }
+            ),
+            _ => error,
+        })?;
         put_object(
             ex,
             database,
@@ -374,6 +375,10 @@ fn drop_object(
         ));
     }
     super::refuse_read_only(ex, database)?;
+    if let ObjectKind::Trigger(trigger) = &object.kind {
+        // As those do who change the triggers of a table.
+        super::lock_object(ex, database, trigger.parent)?;
+    }
     super::lock_object(ex, database, object.id)?;
     match ex.catalog(database)?.object(object.id) {
         Some(current) => remove(ex, database, &current.clone(), name),
@@ -445,7 +450,8 @@ fn drop_schema(ex: &Execution<'_>, name: &ObjectName) -> Result<()> {
     let text = &name.name.text;
     let schema = catalog
         .schema_named(text)
-        .ok_or_else(|| messages::error(15151, &[&"drop", &"schema", text]))?;
+        .ok_or_else(|| messages::error(15151, &[&"drop", &"schema", text]))?
+        .clone();
     if matches!(schema.id, SCHEMA_DBO..=SCHEMA_SYS) {
         return Err(messages::error(15150, &[&"drop", &"schema", text]));
     }
@@ -455,6 +461,8 @@ fn drop_schema(ex: &Execution<'_>, name: &ObjectName) -> Result<()> {
     if let Some(def) = catalog.types().find(|t| t.schema_id == schema.id) {
         return Err(messages::error(3729, &[&"drop schema", text, &def.name]));
     }
+    // The number may be given out again: it must not come with permissions.
+    ex.forget_schema_permissions(database, schema.id)?;
     ex.state.change(database, Change::DropSchema(schema.id))
 }
 

@@ -59,6 +59,7 @@ fn forget(
     major: i32,
     minors: &BTreeSet<i32>,
 ) -> Result<()> {
+    ex.lock_properties(database, class, major)?;
     let catalog = ex.catalog(database)?;
     let Some(known) = catalog.properties_of(class, major) else {
         return Ok(());

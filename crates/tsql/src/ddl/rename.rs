@@ -1,12 +1,12 @@
 //! sp_rename for objects, columns, indexes and alias types.
 
-use super::{bound, lock_object, locked_object, put_object};
+use super::{bound, lock_object, locked_object, put_object, reserve_name};
 use crate::error::Result;
 use crate::host::Host;
 use crate::messages;
 use crate::session::Execution;
 use daruma_base::DatabaseId;
-use daruma_catalog::{Change, DatabaseCatalog, Object, ObjectKind, TableDef, names_equal};
+use daruma_catalog::{Change, DatabaseCatalog, Object, ObjectKind, TableDef, TypeDef, names_equal};
 use daruma_storage::LockMode;
 use daruma_syntax::ast::{Ident, ObjectName, Span};
 use daruma_syntax::{ParseOptions, parse_object_name};
@@ -25,8 +25,17 @@ pub fn rename(ex: &Execution<'_>, name: &str, new_name: &str, kind: Option<&str>
         messages::error(15225, &[&name, &current, &kind.unwrap_or("(null)")])
     };
     let kind_upper = kind.map(str::to_ascii_uppercase);
-    ex.atomic(|| {
-        ex.lock_definitions(database, LockMode::Exclusive)?;
+    let mode = match kind_upper.as_deref() {
+        Some("USERDATATYPE") => {
+            // Nobody waits, and nobody waits for him, who may not.
+            if type_to_rename(ex, database, &parsed)?.is_none() {
+                return Err(missing());
+            }
+            LockMode::Exclusive
+        }
+        _ => LockMode::Shared,
+    };
+    let work = || {
         let done = match kind_upper.as_deref() {
             None | Some("OBJECT") => rename_object(ex, database, &parsed, new_name, name)?,
             Some("COLUMN") => rename_part(ex, database, &parsed, |object, def, part| {
@@ -41,6 +50,23 @@ pub fn rename(ex: &Execution<'_>, name: &str, new_name: &str, kind: Option<&str>
             Some(other) => return Err(messages::error(15249, &[&other])),
         };
         if done { Ok(()) } else { Err(missing()) }
+    };
+    ex.with_definitions(database, mode, || ex.atomic(work))
+}
+
+/// A name that is given to something of the schema; error 15335.
+fn reserve(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    schema_id: i32,
+    (old, new): (&str, &str),
+) -> Result<()> {
+    if names_equal(old, new) {
+        return Ok(());
+    }
+    reserve_name(ex, database, schema_id, new).map_err(|error| match error.number {
+        2714 => messages::error(15335, &[&new, &"object"]),
+        _ => error,
     })
 }
 
@@ -58,10 +84,7 @@ fn rename_object(
     }
     if let Some(object) = locked_object(ex, database, find)? {
         bound::refuse_rename(ex, database, &object, None, written)?;
-        let catalog = ex.catalog(database)?;
-        if catalog.name_in_use(object.schema_id, new_name) && !names_equal(&object.name, new_name) {
-            return Err(messages::error(15335, &[&new_name, &"object"]));
-        }
+        reserve(ex, database, object.schema_id, (&object.name, new_name))?;
         put_object(
             ex,
             database,
@@ -91,7 +114,13 @@ fn rename_constraint(
         return Ok(false);
     };
     let id = found.id;
-    change_table(ex, database, found.table, |_, def| {
+    let table = catalog.object(found.table).cloned();
+    let Some(table) = table else {
+        return Ok(false);
+    };
+    ex.check_alter(database, &table)?;
+    change_table(ex, database, table.id, |object, def| {
+        reserve(ex, database, object.schema_id, (&name.name.text, new_name))?;
         for index in def
             .indexes
             .iter_mut()
@@ -187,9 +216,12 @@ fn rename_column(def: &mut TableDef, column: &str, new_name: &str) -> Result<boo
 }
 
 fn rename_index(def: &mut TableDef, index: &str, new_name: &str) -> Result<bool> {
-    let same = |i: &&mut daruma_catalog::IndexDef| {
-        i.name.as_deref().is_some_and(|n| names_equal(n, index))
-    };
+    let is_named = |name: Option<&str>, other: &str| name.is_some_and(|n| names_equal(n, other));
+    let mut names = def.indexes.iter().map(|i| i.name.as_deref());
+    if !names_equal(index, new_name) && names.any(|name| is_named(name, new_name)) {
+        return Err(messages::error(15335, &[&new_name, &"INDEX"]));
+    }
+    let same = |i: &&mut daruma_catalog::IndexDef| is_named(i.name.as_deref(), index);
     match def.indexes.iter_mut().find(same) {
         Some(found) => {
             found.name = Some(new_name.to_string());
@@ -199,27 +231,43 @@ fn rename_index(def: &mut TableDef, index: &str, new_name: &str) -> Result<bool>
     }
 }
 
+/// The type of this name that the session may change; error 15247.
+fn type_to_rename(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    name: &ObjectName,
+) -> Result<Option<Arc<TypeDef>>> {
+    let catalog = ex.catalog(database)?;
+    let schema = match &name.schema {
+        Some(schema) => catalog.schema_named(&schema.text).map(|s| s.id),
+        None => Some(daruma_catalog::SCHEMA_DBO),
+    };
+    let found = schema.and_then(|s| catalog.type_named(s, &name.name.text));
+    match found {
+        Some(def) if !ex.may_alter_schema(database, def.schema_id) => {
+            Err(messages::error(15247, &[]))
+        }
+        found => Ok(found.cloned()),
+    }
+}
+
 fn rename_type(
     ex: &Execution<'_>,
     database: DatabaseId,
     name: &ObjectName,
     new_name: &str,
 ) -> Result<bool> {
-    let catalog = ex.catalog(database)?;
-    let schema = match &name.schema {
-        Some(schema) => catalog.schema_named(&schema.text).map(|s| s.id),
-        None => Some(daruma_catalog::SCHEMA_DBO),
-    };
-    let Some(def) = schema.and_then(|s| catalog.type_named(s, &name.name.text)) else {
+    let Some(def) = type_to_rename(ex, database, name)? else {
         return Ok(false);
     };
+    let catalog = ex.catalog(database)?;
     let namesake = catalog.type_named(def.schema_id, new_name);
     if namesake.is_some_and(|other| other.id != def.id) {
         return Err(messages::error(15335, &[&new_name, &"USERDATATYPE"]));
     }
-    let renamed = daruma_catalog::TypeDef {
+    let renamed = TypeDef {
         name: new_name.to_string(),
-        ..(**def).clone()
+        ..(*def).clone()
     };
     ex.state
         .change(database, Change::PutType(Arc::new(renamed)))?;

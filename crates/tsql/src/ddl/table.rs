@@ -18,7 +18,6 @@ use daruma_catalog::{
     CheckDef, ColumnDef, ComputedDef, CounterId, DefaultDef, IdentityDef, ObjectKind, TableDef,
     names_equal,
 };
-use daruma_storage::LockMode;
 use daruma_syntax::ast::{
     self, ColumnConstraintKind, ColumnKind, Condition, CreateTable, Expr, Ident, Literal,
     ObjectName, TableConstraintKind, TableDefinition, UnaryOp,
@@ -801,9 +800,6 @@ pub(super) fn create_missing_trees(def: &mut TableDef, txn: &daruma_storage::Txn
 /// room on the disk, the old ones stay and lose their entries; that asks for memory, or pages, for the versions of these.
 pub(crate) fn truncate(ex: &Execution<'_>, statement: &ast::Truncate) -> Result<()> {
     let name: &ObjectName = &statement.table;
-    if !name.is_temporary() {
-        ex.lock_definitions(ex.current_database(), LockMode::Shared)?;
-    }
     let table = super::table_named(ex, name).map_err(|e| match e.number {
         4902 => messages::error(4701, &[&name.name.text]),
         4909 => messages::error(4714, &[&name.name.text]),

@@ -67,6 +67,9 @@ fn write_computed(parts: &[Expr], key: &mut Vec<u8>, cx: &Ctx<'_>) -> Result<()>
 /// a variant's type are. Keys of several values may be joined.
 fn write_exact(value: &Value, key: &mut Vec<u8>) {
     match value {
+        // Zero has a sign.
+        Value::Float(number) => write_sized(&number.to_bits().to_be_bytes(), key),
+        Value::Real(number) => write_sized(&number.to_bits().to_be_bytes(), key),
         Value::Str(text) => write_sized(text.as_bytes(), key),
         Value::Bytes(bytes) => write_sized(bytes, key),
         Value::DateTimeOffset(time) => {

@@ -24,6 +24,7 @@ use crate::session::RequestEnd;
 use crate::showplan::Plans;
 use crate::sink::{Done, EnvChange, OutputColumn, Sink};
 use daruma_base::DatabaseId;
+use daruma_catalog::PropertyClass;
 use daruma_storage::{Database, Isolation, LockMode, LockResource, ReadView, Txn};
 use daruma_value::{CollationId, DataType, Value};
 use std::cell::{Cell, RefCell};
@@ -499,13 +500,41 @@ impl<'a> Execution<'a> {
         Ok(database.lock(&self.state.entry.owner, resource, mode)?)
     }
 
-    /// What a definition names or is known by (schemas, types, principals and their numbers, names of objects) stays until its transaction
-    /// ends: who gives, moves or takes away such things (`Exclusive`) waits for all others who define something in the database, and they
-    /// for him; those (`Shared`) do not wait for each other. It comes before all other locks of a definition.
+    /// The schemas, types, sequences and principals that a definition names stay until its transaction ends, and so do their numbers: who
+    /// makes or drops such things (`Exclusive`) waits for all others who define something in the database, and they for him; those
+    /// (`Shared`) do not wait for each other. It comes before all other locks of a definition.
     pub(crate) fn lock_definitions(&self, database: DatabaseId, mode: LockMode) -> Result<()> {
         let open = self.instance().open_database(database)?;
         let resource = LockResource::Name(DEFINITIONS.to_string());
         self.lock_for_transaction(&open.storage, resource, mode)
+    }
+
+    /// Runs what defines something under [`Execution::lock_definitions`]. Where it fails, and is undone, nobody waits for it any more.
+    pub(crate) fn with_definitions<T>(
+        &self,
+        database: DatabaseId,
+        mode: LockMode,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        self.lock_definitions(database, mode)?;
+        let done = work();
+        if done.is_err()
+            && let Ok(open) = self.instance().open_database(database)
+        {
+            let resource = LockResource::Name(DEFINITIONS.to_string());
+            open.storage
+                .unlock(&self.state.entry.owner, &resource, mode);
+        }
+        done
+    }
+
+    /// The same for what changes principals, schemas or types, as one statement.
+    pub(crate) fn define_alone<T>(
+        &self,
+        database: DatabaseId,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        self.with_definitions(database, LockMode::Exclusive, || self.atomic(work))
     }
 
     /// A part of the definitions that is put in place as a whole belongs to the transaction that changes it, until this ends.
@@ -513,6 +542,16 @@ impl<'a> Execution<'a> {
         let open = self.instance().open_database(database)?;
         let resource = LockResource::Name(part.to_string());
         self.lock_for_transaction(&open.storage, resource, LockMode::Exclusive)
+    }
+
+    /// The extended properties of something.
+    pub(crate) fn lock_properties(
+        &self,
+        database: DatabaseId,
+        class: PropertyClass,
+        major: i32,
+    ) -> Result<()> {
+        self.lock_part(database, &format!("properties {} {major}", class.number()))
     }
 
     /// How this read sees the data of other transactions.

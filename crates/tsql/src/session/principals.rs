@@ -15,7 +15,6 @@ use daruma_catalog::{
     Change, DatabaseCatalog, LoginDef, PermissionDef, PermissionSet, PermissionState, PrincipalDef,
     names_equal,
 };
-use daruma_storage::LockMode;
 use daruma_syntax::ast::{
     self, AlterLogin, AlterRole, DropKind, LoginSource, PrincipalStatement, UserSource,
 };
@@ -486,8 +485,7 @@ impl Execution<'_> {
         make: impl Fn(&DatabaseCatalog, i32) -> Result<PrincipalDef>,
     ) -> Result<()> {
         let database = self.current_database();
-        self.atomic(|| {
-            self.lock_definitions(database, LockMode::Exclusive)?;
+        self.define_alone(database, || {
             let catalog = self.state.catalog(database)?;
             if is_reserved(name) || catalog.principal_named(name).is_some() {
                 return Err(messages::error(15023, &[&name]));
@@ -519,19 +517,25 @@ impl Execution<'_> {
         if names_equal(name, "dbo") && self.may_in_database("ALTER ANY USER") {
             return Err(messages::error(15150, &[&"alter", &"user", &name]));
         }
-        self.atomic(|| {
-            self.lock_definitions(database, LockMode::Exclusive)?;
+        let find = || {
             let catalog = self.state.catalog(database)?;
             let user = catalog.principal_named(name).filter(|p| !p.is_role);
-            let mut def = (**user.ok_or_else(refused)?).clone();
+            let user = user.ok_or_else(refused)?;
             let may = self.may_in_database("ALTER ANY USER")
-                || self.may(database, "ALTER", Securable::Principal(def.id));
+                || self.may(database, "ALTER", Securable::Principal(user.id));
             // The login decides who acts as this user, whatever the user may do.
             let new_login = options.iter().any(|o| o.is("LOGIN"));
             let may_move = !new_login || self.may_in_database("CONTROL");
-            if !(may && may_move) {
-                return Err(refused());
+            match may && may_move {
+                true => Ok((**user).clone()),
+                false => Err(refused()),
             }
+        };
+        // Nobody waits, and nobody waits for him, who may not.
+        find()?;
+        self.define_alone(database, || {
+            let mut def = find()?;
+            let catalog = self.state.catalog(database)?;
             refuse_contained(options)?;
             if let Some(schema) = option_text(options, "DEFAULT_SCHEMA") {
                 def.default_schema = schema;
@@ -583,24 +587,33 @@ impl Execution<'_> {
     fn alter_role(&self, name: &str, change: &AlterRole) -> Result<()> {
         let database = self.current_database();
         let refused = || messages::error(15151, &[&"alter", &"role", &name]);
-        self.atomic(|| {
-            self.lock_definitions(database, LockMode::Exclusive)?;
+        // Nothing for a role that every database has.
+        let find = || {
             let rights = self.state.rights(database)?;
             let catalog = self.state.catalog(database)?;
-            if let Some(role) = fixed_role_id(name) {
-                // Only dbo adds to the roles that every database has.
-                return match rights.all {
-                    true => self.alter_fixed_role(&catalog, role, name, change),
-                    false => Err(refused()),
-                };
-            }
-            let role = catalog.principal_named(name).filter(|p| p.is_role);
-            let mut def = (**role.ok_or_else(refused)?).clone();
+            let role = match fixed_role_id(name) {
+                // Only dbo adds to them.
+                Some(_) if rights.all => return Ok(None),
+                Some(_) => return Err(refused()),
+                None => catalog.principal_named(name).filter(|p| p.is_role),
+            };
+            let role = role.ok_or_else(refused)?;
             let may = rights.may(&catalog, "ALTER ANY ROLE", Securable::Database)
-                || rights.may(&catalog, "ALTER", Securable::Principal(def.id));
-            if !may {
-                return Err(refused());
+                || rights.may(&catalog, "ALTER", Securable::Principal(role.id));
+            match may {
+                true => Ok(Some((**role).clone())),
+                false => Err(refused()),
             }
+        };
+        // Nobody waits, and nobody waits for him, who may not.
+        find()?;
+        self.define_alone(database, || {
+            let found = find()?;
+            let catalog = self.state.catalog(database)?;
+            let Some(mut def) = found else {
+                let role = fixed_role_id(name).ok_or_else(refused)?;
+                return self.alter_fixed_role(&catalog, role, name, change);
+            };
             match change {
                 AlterRole::AddMember(member) => {
                     let member = self.member(&catalog, "add", &member.text)?;
@@ -741,21 +754,24 @@ impl Execution<'_> {
     fn change_schema_owner(&self, schema: &str, owner: &str) -> Result<()> {
         let database = self.current_database();
         let refused = || messages::error(15151, &[&"find", &"schema", &schema]);
-        self.atomic(|| {
-            self.lock_definitions(database, LockMode::Exclusive)?;
-            let id = self
-                .database_principal(owner)
-                .ok_or_else(|| messages::error(15151, &[&"find", &"principal", &owner]))?;
+        let no_owner = || messages::error(15151, &[&"find", &"principal", &owner]);
+        let find = || {
+            let id = self.database_principal(owner).ok_or_else(no_owner)?;
             let catalog = self.state.catalog(database)?;
             let found = catalog.schema_named(schema).ok_or_else(refused)?;
             if !self.may(database, "TAKE OWNERSHIP", Securable::Schema(found.id)) {
                 return Err(refused());
             }
             // The rights of its modules follow from the owner.
-            if !self.may_stand_for(database, id) {
-                return Err(messages::error(15151, &[&"find", &"principal", &owner]));
+            match self.may_stand_for(database, id) {
+                true => Ok((id, (**found).clone())),
+                false => Err(no_owner()),
             }
-            let mut def = (**found).clone();
+        };
+        // Nobody waits, and nobody waits for him, who may not.
+        find()?;
+        self.define_alone(database, || {
+            let (id, mut def) = find()?;
             def.principal_id = id;
             self.state
                 .change(database, Change::PutSchema(Arc::new(def)))
@@ -835,8 +851,7 @@ impl Execution<'_> {
         if self.may_in_database(permission) {
             refuse_fixed(name, kind)?;
         }
-        self.atomic(|| {
-            self.lock_definitions(database, LockMode::Exclusive)?;
+        let find = || {
             let catalog = self.state.catalog(database)?;
             let def = catalog
                 .principal_named(name)
@@ -844,9 +859,16 @@ impl Execution<'_> {
                 .ok_or_else(refused)?;
             let may = self.may_in_database(permission)
                 || self.may(database, "CONTROL", Securable::Principal(def.id));
-            if !may {
-                return Err(refused());
+            match may {
+                true => Ok(def.clone()),
+                false => Err(refused()),
             }
+        };
+        // Nobody waits, and nobody waits for him, who may not.
+        find()?;
+        self.define_alone(database, || {
+            let def = find()?;
+            let catalog = self.state.catalog(database)?;
             if def.is_role && !def.members.is_empty() {
                 return Err(messages::error(15144, &[]));
             }
@@ -869,14 +891,14 @@ impl Execution<'_> {
                 }
             }
             // The id may be given out again: it must not come with permissions, nor with others' permissions on it.
-            let on_it = |p: &PermissionDef| p.class == class::PRINCIPAL && p.major == def.id;
-            for old in catalog.permissions() {
-                let mut set = (**old).clone();
-                set.list.retain(|p| old.grantee != def.id && !on_it(p));
-                if set.list.len() != old.list.len() {
-                    self.state
-                        .change(database, Change::PutPermissions(Arc::new(set)))?;
-                }
+            self.forget_permissions_on(database, class::PRINCIPAL, def.id)?;
+            if catalog.permissions_of(def.id).is_some() {
+                let set = PermissionSet {
+                    grantee: def.id,
+                    list: Vec::new(),
+                };
+                self.state
+                    .change(database, Change::PutPermissions(Arc::new(set)))?;
             }
             self.state.change(database, Change::DropPrincipal(def.id))
         })

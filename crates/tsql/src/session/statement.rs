@@ -597,7 +597,17 @@ impl Execution<'_> {
         let text = self
             .running_batch()
             .map_or(String::new(), |b| statement.span.text(&b.text).to_string());
-        match self.retry_on_change(|| self.atomic(|| self.change_definitions(statement, &text))) {
+        let change = || self.atomic(|| self.change_definitions(statement, &text));
+        let done = self.retry_on_change(|| match ddl::lock_of_definitions(&statement.kind) {
+            Some(mode) => {
+                // Nobody waits, and nobody waits for him, who may not.
+                self.check_statement(&statement.kind)?;
+                let database = crate::host::Host::current_database(self);
+                self.with_definitions(database, mode, change)
+            }
+            None => change(),
+        });
+        match done {
             Ok(()) => self.succeed(code),
             Err(error) => Err(self.failed(code, error)),
         }
@@ -606,9 +616,6 @@ impl Execution<'_> {
     fn change_definitions(&self, statement: &Statement, text: &str) -> Result<()> {
         if self.state.is_doomed() {
             return Err(messages::error(3930, &[]));
-        }
-        if let Some(mode) = ddl::lock_of_definitions(&statement.kind) {
-            self.lock_definitions(crate::host::Host::current_database(self), mode)?;
         }
         // Once more: a statement begins anew after it has waited, and what it names may be somebody else's by then.
         self.check_statement(&statement.kind)?;

@@ -94,12 +94,10 @@ fn change(
         })
         .collect();
     let ex = call.execution;
-    ex.atomic(|| {
-        ex.lock_definitions(call.database, LockMode::Shared)?;
+    let work = || {
         let located = locate(ex, call.database, procedure, &levels)?;
         located.check(ex, call.database)?;
-        let part = format!("properties {} {}", located.class.number(), located.major);
-        ex.lock_part(call.database, &part)?;
+        ex.lock_properties(call.database, located.class, located.major)?;
         let catalog = ex.state.catalog(call.database)?;
         let known = catalog.properties_of(located.class, located.major);
         let mut list = known.map_or(Vec::new(), |set| set.list.clone());
@@ -111,7 +109,8 @@ fn change(
         };
         ex.state
             .change(call.database, Change::PutProperties(Arc::new(set)))
-    })?;
+    };
+    ex.with_definitions(call.database, LockMode::Shared, || ex.atomic(work))?;
     Ok(0)
 }
 

@@ -126,9 +126,11 @@ impl Execution<'_> {
         let wanted = self.permissions_meant(grant, &on)?;
         match on {
             On::Server | On::Part(..) => self.grant_to_logins(grant, &wanted),
-            On::Database(..) => self.atomic(|| {
-                self.lock_definitions(self.current_database(), LockMode::Shared)?;
-                let On::Database(securable, kind) = self.granted_on(grant)? else {
+            On::Database(..) => self.as_definition(|| {
+                // As they are when nobody else can change them.
+                let on = self.granted_on(grant)?;
+                let wanted = self.permissions_meant(grant, &on)?;
+                let On::Database(securable, kind) = on else {
                     return Ok(());
                 };
                 let principals = grant.principals.iter();
@@ -138,6 +140,39 @@ impl Execution<'_> {
                 })
             }),
         }
+    }
+
+    /// Takes away what anybody has on something that is dropped, under [`Execution::define_alone`].
+    pub(crate) fn forget_permissions_on(
+        &self,
+        database: daruma_base::DatabaseId,
+        class: u8,
+        major: i32,
+    ) -> Result<()> {
+        let catalog = self.state.catalog(database)?;
+        for old in catalog.permissions() {
+            let mut set = (**old).clone();
+            set.list.retain(|p| (p.class, p.major) != (class, major));
+            if set.list.len() != old.list.len() {
+                self.state
+                    .change(database, Change::PutPermissions(Arc::new(set)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for a schema.
+    pub(crate) fn forget_schema_permissions(
+        &self,
+        database: daruma_base::DatabaseId,
+        schema: i32,
+    ) -> Result<()> {
+        self.forget_permissions_on(database, class::SCHEMA, schema)
+    }
+
+    fn as_definition(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let database = self.current_database();
+        self.with_definitions(database, LockMode::Shared, || self.atomic(work))
     }
 
     /// All of the principals get the permissions, or none does.
@@ -453,12 +488,11 @@ impl Execution<'_> {
             Securable::Principal(id) => (class::PRINCIPAL, id),
         };
         self.atomic(|| {
-            self.lock_part(database, &format!("permissions {grantee}"))?;
-            let catalog = self.state.catalog(database)?;
             let columns = match meant.columns.as_slice() {
                 [] => &[0],
                 listed => listed,
             };
+            let catalog = self.state.catalog(database)?;
             let may = |column: &i32| rights.may_grant(&catalog, &meant.name, on, *column);
             if !columns.iter().all(may) {
                 return Err(match on {
@@ -471,6 +505,8 @@ impl Execution<'_> {
                 true => owner_of_securable(&catalog, on),
                 false => rights.user_id,
             };
+            self.lock_part(database, &format!("permissions {grantee}"))?;
+            let catalog = self.state.catalog(database)?;
             let old = catalog.permissions_of(grantee);
             let mut list = old.map_or(Vec::new(), |set| set.list.clone());
             let entry = |minor: i32| PermissionDef {

@@ -309,6 +309,11 @@ impl Execution<'_> {
         self.alters(database, object, || messages::error(15247, &[]))
     }
 
+    /// May the session change what is in a schema?
+    pub(crate) fn may_alter_schema(&self, database: DatabaseId, schema: i32) -> bool {
+        self.is_unlimited() || self.may(database, "ALTER", Securable::Schema(schema))
+    }
+
     fn alters(
         &self,
         database: DatabaseId,
