@@ -331,6 +331,12 @@ fn what_a_definition_names_stays() {
         ),
         (
             "CREATE SEQUENCE q AS int",
+            "EXEC sp_rename 'q', 'r'",
+            "CREATE TABLE t (i int DEFAULT NEXT VALUE FOR q)",
+            208,
+        ),
+        (
+            "CREATE SEQUENCE q AS int",
             "CREATE TABLE t (i int DEFAULT NEXT VALUE FOR q)",
             "DROP SEQUENCE q",
             3729,
@@ -449,8 +455,47 @@ fn a_definition_that_fails_keeps_nobody_waiting() {
         admin.done("REVOKE INSERT ON t FROM r");
         low.run("IF @@TRANCOUNT > 0 ROLLBACK");
     }
-    low.done("DROP TABLE IF EXISTS nosuch; DROP SCHEMA IF EXISTS nosuch");
+    low.done("BEGIN TRAN; DROP TABLE IF EXISTS nosuch; DROP SCHEMA IF EXISTS nosuch");
+    low.done("CREATE PROCEDURE #p AS SELECT 1");
     admin.done("CREATE SCHEMA probe");
+    low.done("ROLLBACK");
+    let mut owner = server.connect_to("d");
+    owner.done("BEGIN TRAN");
+    for text in ["CREATE TABLE t (i int)", "CREATE TYPE ty FROM int"] {
+        let out = owner.run(text);
+        assert!(!errors(&out).is_empty(), "{text}: {out}");
+        admin.done("DROP SCHEMA probe");
+        admin.done("CREATE SCHEMA probe");
+    }
+}
+
+/// Whoever waited while a table took the place of another one works on the one that has the name now.
+#[test]
+fn what_waited_for_a_swap_meets_the_table_of_that_name() {
+    let swap = "EXEC sp_rename 'n', 'n_old'; EXEC sp_rename 'n_new', 'n'";
+    for (second, old, new) in [
+        ("TRUNCATE TABLE n", "2", "0"),
+        ("DELETE n", "2", "0"),
+        ("INSERT n VALUES (9)", "2", "2"),
+        (
+            "ALTER TABLE n ADD j int; DELETE n WHERE j IS NULL",
+            "2",
+            "0",
+        ),
+        ("DROP TABLE n; SELECT 1 AS i INTO n WHERE 1 = 0", "2", "0"),
+    ] {
+        let server = Server::with_setup(&["CREATE DATABASE d"]);
+        let mut first = server.connect_to("d");
+        first.done("CREATE TABLE n (i int); INSERT n VALUES (1), (2); CREATE TABLE n_new (i int); INSERT n_new VALUES (3)");
+        first.done("BEGIN TRAN");
+        first.done(swap);
+        let client = server.connect_to("d");
+        let (_client, out) = run_until(&server, client, second, || first.done("COMMIT"));
+        assert_eq!(errors(&out), Vec::<i32>::new(), "{second}: {out}");
+        assert_eq!(first.scalar("SELECT COUNT(*) FROM n_old"), old, "{second}");
+        assert_eq!(first.scalar("SELECT COUNT(*) FROM n"), new, "{second}");
+        check_pages(&mut first);
+    }
 }
 
 /// Its number is given again, and what was granted on it is not.

@@ -96,8 +96,9 @@ pub(super) fn bind_names(
             return Err(messages::error_state(4513, 2, &[&kind, &shown, &written]));
         }
         super::lock_object(ex, database, object.id)?;
-        if ex.catalog(database)?.object(object.id).is_none() {
-            return Err(messages::error(208, &[&name.dotted()]));
+        let now = meaning_in(&*ex.catalog(database)?, schema_id, &named);
+        if now.is_none_or(|now| now.id != object.id) {
+            return Err(messages::error(208, &[&written]));
         }
     }
     Ok(())

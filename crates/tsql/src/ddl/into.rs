@@ -96,7 +96,11 @@ fn create(
     let temporary = name.is_temporary();
     let (database, schema_id) = match temporary {
         true => (TEMPDB, daruma_catalog::SCHEMA_DBO),
-        false => super::place_for(ex, name)?,
+        false => {
+            let current = crate::host::Host::current_database(ex);
+            ex.lock_definitions(current, daruma_storage::LockMode::Shared)?;
+            super::place_for(ex, name)?
+        }
     };
     if temporary && ex.state.temp_name_in_use(&name.name.text) {
         return Err(messages::error_state(2714, 6, &[&name.name.text]));

@@ -108,11 +108,25 @@ pub(crate) fn lock_of_definitions(kind: &StatementKind) -> Option<LockMode> {
             _ => Some(LockMode::Shared),
         },
         CreateTable(s) if s.name.is_temporary() => None,
+        CreateProcedure(s) if s.name.is_temporary() => None,
         AlterTable(s) if s.name.is_temporary() => None,
         // They name nothing but their table, which they lock.
         CreateIndex(_) | AlterIndex(_) | DropIndex(_) | SwitchTrigger(_) => None,
         CreateStatistics(_) | UpdateStatistics(_) => None,
         _ => Some(LockMode::Shared),
+    }
+}
+
+/// Does an object have the name and schema that it had before a wait? Another one may have them now.
+pub(crate) fn is_in_place(now: &Object, before: &Object) -> bool {
+    now.schema_id == before.schema_id && now.name == before.name
+}
+
+/// A DROP of what is not there waits for nobody, and nobody for it.
+pub(crate) fn finds_what_it_drops(ex: &Execution<'_>, kind: &StatementKind) -> Result<bool> {
+    match kind {
+        StatementKind::Drop(drop) => objects::finds_any(ex, drop),
+        _ => Ok(true),
     }
 }
 
@@ -173,9 +187,14 @@ fn lock_for_change(ex: &Execution<'_>, table: TableRef) -> Result<TableRef> {
     ex.lock_schema(&table.database, table.object_id)?;
     ex.last_written
         .set(Some((table.database.id(), table.object_id)));
+    let place = (table.schema_name, table.name);
     let table = match ex.table_by_id(table.database.id(), table.object_id) {
         // It was dropped while this statement waited.
-        Err(error) if error.number == 208 => Err(messages::error(4902, &[&table.name])),
+        Err(error) if error.number == 208 => Err(messages::error(4902, &[&place.1])),
+        // Or renamed or moved: another one may have its name.
+        Ok(now) if (&now.schema_name, &now.name) != (&place.0, &place.1) => {
+            Err(messages::error(2801, &[&place.1]))
+        }
         other => other,
     }?;
     ex.state.check_filegroups(&table)?;
@@ -284,7 +303,9 @@ fn place_for(ex: &Execution<'_>, name: &ObjectName) -> Result<(daruma_base::Data
     let database = ex
         .named_database(ex.current_database(), name)
         .map_err(missing)?;
-    ex.lock_definitions(database, LockMode::Shared)?;
+    if database != ex.current_database() {
+        ex.lock_definitions(database, LockMode::Shared)?;
+    }
     let catalog = ex.catalog(database)?;
     let schema = ex.schema_for_creation(&catalog, database, name)?;
     refuse_read_only(ex, database)?;

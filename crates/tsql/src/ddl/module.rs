@@ -1,6 +1,6 @@
 //! Views, procedures, functions and triggers: their text is their definition; names inside resolve when they run.
 
-use super::{new_id, new_object, place_for, put_object, reserve_name};
+use super::{is_in_place, new_id, new_object, place_for, put_object, reserve_name};
 use crate::error::{Result, SqlError};
 use crate::executor::{function_columns, is_updatable, prepare_select};
 use crate::host::{Host, Resolved, TableKind, TableRef};
@@ -495,12 +495,9 @@ fn place_in(
     let object = object.ok_or_else(|| messages::error(2010, &[&name.dotted()]))?;
     super::lock_object(ex, database, object.id)?;
     match ex.catalog(database)?.object(object.id).cloned() {
-        // It was dropped or renamed while this statement waited.
-        now if !now
-            .as_ref()
-            .is_some_and(|o| names_equal(&o.name, &object.name)) =>
-        {
-            place_in(ex, database, schema_id, name, mode, code)
+        // It was dropped, renamed or moved while this statement waited, which begins anew.
+        now if !now.as_ref().is_some_and(|o| is_in_place(o, object)) => {
+            Err(messages::error(2801, &[&object.name]))
         }
         existing => Ok(Place {
             database,

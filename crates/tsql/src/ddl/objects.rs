@@ -1,7 +1,9 @@
 //! Schemas, alias types, sequences, synonyms, and DROP.
 
 use super::table::signed_integer;
-use super::{database, definition, new_id, new_object, place_for, put_object, reserve_name};
+use super::{
+    database, definition, is_in_place, new_id, new_object, place_for, put_object, reserve_name,
+};
 use crate::error::{Result, SqlError};
 use crate::host::Host;
 use crate::messages;
@@ -9,7 +11,7 @@ use crate::session::{Execution, drop_trees, integer_limits};
 use daruma_base::DatabaseId;
 use daruma_catalog::{
     Change, DatabaseCatalog, Object, ObjectKind, SCHEMA_DBO, SCHEMA_SYS, SchemaDef, SequenceDef,
-    TableDef, TypeDef,
+    TableDef, TypeDef, names_equal,
 };
 use daruma_storage::LockMode;
 use daruma_syntax::ast::{
@@ -50,12 +52,14 @@ pub(super) fn create_schema(
         name,
         principal_id: owner,
     };
+    // Builds before this one left what was granted on a schema that had the number.
+    ex.forget_schema_permissions(database, def.id)?;
     ex.state
         .change(database, Change::PutSchema(Arc::new(def)))?;
-    statement
-        .elements
-        .iter()
-        .try_for_each(|element| super::execute(ex, &element.kind, text))
+    statement.elements.iter().try_for_each(|element| {
+        ex.check_statement(&element.kind)?;
+        super::execute(ex, &element.kind, text)
+    })
 }
 
 /// ALTER SCHEMA .. TRANSFER.
@@ -67,6 +71,10 @@ pub(super) fn alter_schema(ex: &Execution<'_>, statement: &ast::AlterSchema) -> 
         .ok_or_else(|| messages::error(15151, &[&"alter", &"schema", &statement.name.text]))?;
     let missing = || messages::error(15151, &[&"find", &"object", &statement.object.name.text]);
     let find = |catalog: &DatabaseCatalog| ex.catalog_object(catalog, database, &statement.object);
+    let named = find(&catalog).ok_or_else(missing)?;
+    if is_named_by_definitions(&named) {
+        ex.lock_definitions(database, LockMode::Exclusive)?;
+    }
     let object = super::locked_object(ex, database, find)?.ok_or_else(missing)?;
     let catalog = ex.catalog(database)?;
     super::bound::refuse_transfer(ex, database, &object)?;
@@ -93,6 +101,27 @@ pub(super) fn alter_schema(ex: &Execution<'_>, statement: &ast::AlterSchema) -> 
         )?;
     }
     Ok(())
+}
+
+/// Sequences and functions are named by defaults, checks and computed columns, which lock none of them.
+pub(super) fn is_named_by_definitions(object: &Object) -> bool {
+    matches!(
+        object.kind,
+        ObjectKind::Sequence(_) | ObjectKind::Function(_)
+    )
+}
+
+/// Is there anything that a DROP names?
+pub(super) fn finds_any(ex: &Execution<'_>, statement: &ast::Drop) -> Result<bool> {
+    let catalog = ex.catalog(ex.current_database())?;
+    let is_there = |name: &ObjectName| match &statement.kind {
+        DropKind::Schema => catalog.schema_named(&name.name.text).is_some(),
+        DropKind::Type => catalog
+            .types()
+            .any(|t| names_equal(&t.name, &name.name.text)),
+        _ => matches!(ex.find_object(name), Ok(Some(_))),
+    };
+    Ok(statement.names.iter().any(is_there))
 }
 
 pub(super) fn create_type(ex: &Execution<'_>, statement: &ast::CreateType) -> Result<()> {
@@ -186,8 +215,12 @@ pub(super) fn alter_sequence(ex: &Execution<'_>, statement: &ast::AlterSequence)
         return Err(wrong());
     }
     super::lock_object(ex, database, object.id)?;
-    let object = ex.catalog(database)?.object(object.id).cloned();
-    let object = object.ok_or_else(|| messages::error(208, &[&statement.name.dotted()]))?;
+    let now = ex.catalog(database)?.object(object.id).cloned();
+    let now = now.ok_or_else(|| messages::error(208, &[&statement.name.dotted()]))?;
+    if !is_in_place(&now, &object) {
+        return Err(messages::error(2801, &[&object.name]));
+    }
+    let object = now;
     let ObjectKind::Sequence(old) = &object.kind else {
         return Err(wrong());
     };
@@ -381,6 +414,9 @@ fn drop_object(
     }
     super::lock_object(ex, database, object.id)?;
     match ex.catalog(database)?.object(object.id) {
+        Some(current) if !is_in_place(current, &object) => {
+            Err(messages::error(2801, &[&object.name]))
+        }
         Some(current) => remove(ex, database, &current.clone(), name),
         None => Err(absent()),
     }

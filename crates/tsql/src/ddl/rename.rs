@@ -1,5 +1,6 @@
 //! sp_rename for objects, columns, indexes and alias types.
 
+use super::objects::is_named_by_definitions;
 use super::{bound, lock_object, locked_object, put_object, reserve_name};
 use crate::error::Result;
 use crate::host::Host;
@@ -33,7 +34,14 @@ pub fn rename(ex: &Execution<'_>, name: &str, new_name: &str, kind: Option<&str>
             }
             LockMode::Exclusive
         }
-        _ => LockMode::Shared,
+        _ => {
+            let catalog = ex.catalog(database)?;
+            let object = ex.catalog_object(&catalog, database, &parsed);
+            match object.is_some_and(|o| is_named_by_definitions(&o)) {
+                true => LockMode::Exclusive,
+                false => LockMode::Shared,
+            }
+        }
     };
     let work = || {
         let done = match kind_upper.as_deref() {
@@ -43,7 +51,11 @@ pub fn rename(ex: &Execution<'_>, name: &str, new_name: &str, kind: Option<&str>
                 bound::refuse_rename(ex, database, object, Some(part), name)?;
                 Ok(done)
             })?,
-            Some("INDEX") => rename_part(ex, database, &parsed, |_, def, part| {
+            Some("INDEX") => rename_part(ex, database, &parsed, |object, def, part| {
+                let mut constraints = def.indexes.iter().filter(|i| i.constraint.is_some());
+                if constraints.any(|i| i.name.as_deref().is_some_and(|n| names_equal(n, part))) {
+                    reserve(ex, database, object.schema_id, (part, new_name))?;
+                }
                 rename_index(def, part, new_name)
             })?,
             Some("USERDATATYPE") => rename_type(ex, database, &parsed, new_name)?,
@@ -81,6 +93,10 @@ fn rename_object(
     let catalog = ex.catalog(database)?;
     if let Some(object) = find(&catalog) {
         ex.check_alter(database, &object)?;
+        if let ObjectKind::Trigger(trigger) = &object.kind {
+            // As those do who change the triggers of a table.
+            lock_object(ex, database, trigger.parent)?;
+        }
     }
     if let Some(object) = locked_object(ex, database, find)? {
         bound::refuse_rename(ex, database, &object, None, written)?;
@@ -120,6 +136,11 @@ fn rename_constraint(
     };
     ex.check_alter(database, &table)?;
     change_table(ex, database, table.id, |object, def| {
+        let now = ex.catalog(database)?;
+        let named = now.constraint_named(object.schema_id, &name.name.text);
+        if named.is_none_or(|c| c.id != id) {
+            return Ok(false);
+        }
         reserve(ex, database, object.schema_id, (&name.name.text, new_name))?;
         for index in def
             .indexes

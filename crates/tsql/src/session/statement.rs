@@ -599,13 +599,14 @@ impl Execution<'_> {
             .map_or(String::new(), |b| statement.span.text(&b.text).to_string());
         let change = || self.atomic(|| self.change_definitions(statement, &text));
         let done = self.retry_on_change(|| match ddl::lock_of_definitions(&statement.kind) {
-            Some(mode) => {
+            _ if self.state.is_doomed() => Err(messages::error(3930, &[])),
+            Some(mode) if ddl::finds_what_it_drops(self, &statement.kind)? => {
                 // Nobody waits, and nobody waits for him, who may not.
                 self.check_statement(&statement.kind)?;
                 let database = crate::host::Host::current_database(self);
                 self.with_definitions(database, mode, change)
             }
-            None => change(),
+            _ => change(),
         });
         match done {
             Ok(()) => self.succeed(code),
@@ -614,9 +615,6 @@ impl Execution<'_> {
     }
 
     fn change_definitions(&self, statement: &Statement, text: &str) -> Result<()> {
-        if self.state.is_doomed() {
-            return Err(messages::error(3930, &[]));
-        }
         // Once more: a statement begins anew after it has waited, and what it names may be somebody else's by then.
         self.check_statement(&statement.kind)?;
         self.check_snapshot_ddl(&statement.kind)?;

@@ -98,6 +98,8 @@ fn change(
         let located = locate(ex, call.database, procedure, &levels)?;
         located.check(ex, call.database)?;
         ex.lock_properties(call.database, located.class, located.major)?;
+        // It may have gone meanwhile.
+        let located = locate(ex, call.database, procedure, &levels)?;
         let catalog = ex.state.catalog(call.database)?;
         let known = catalog.properties_of(located.class, located.major);
         let mut list = known.map_or(Vec::new(), |set| set.list.clone());

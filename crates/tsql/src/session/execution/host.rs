@@ -635,8 +635,10 @@ impl Execution<'_> {
         self.lock_for_statement(&open.storage, object.id, LockMode::SchS)?;
         // The last holder of the lock may have changed the definition.
         let current = self.state.catalog(database)?;
+        let same_place = |now: &&Arc<Object>| crate::ddl::is_in_place(now, object);
         let object = current
             .object(object.id)
+            .filter(same_place)
             .ok_or_else(|| messages::error(2801, &[&object.name]))?;
         let ObjectKind::Table(def) = &object.kind else {
             return Ok(None);
@@ -661,7 +663,8 @@ impl Execution<'_> {
 }
 
 fn is_definition(object: &Object, table: &TableRef) -> bool {
-    matches!(&object.kind, ObjectKind::Table(def) if Arc::ptr_eq(def, &table.def) || **def == *table.def)
+    object.name == table.name
+        && matches!(&object.kind, ObjectKind::Table(def) if Arc::ptr_eq(def, &table.def) || **def == *table.def)
 }
 
 /// The value of a sequence behind `last`; 11728 where it has none.
