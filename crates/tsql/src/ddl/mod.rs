@@ -217,6 +217,20 @@ fn locked_object(
     Ok(found.filter(|now| now.id == object.id))
 }
 
+/// Locks an object for schema modification, and reads it again: nothing where it was dropped meanwhile, error 2801 where it was renamed
+/// or moved, with which a statement begins anew.
+fn locked_in_place(
+    ex: &Execution<'_>,
+    database: daruma_base::DatabaseId,
+    object: &Object,
+) -> Result<Option<Arc<Object>>> {
+    lock_object(ex, database, object.id)?;
+    match ex.catalog(database)?.object(object.id) {
+        Some(now) if !is_in_place(now, object) => Err(messages::error(2801, &[&object.name])),
+        now => Ok(now.cloned()),
+    }
+}
+
 /// Locks an object for schema modification.
 fn lock_object(ex: &Execution<'_>, database: daruma_base::DatabaseId, id: i32) -> Result<()> {
     let open = ex.instance().open_database(database)?;

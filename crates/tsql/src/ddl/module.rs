@@ -1,6 +1,6 @@
 //! Views, procedures, functions and triggers: their text is their definition; names inside resolve when they run.
 
-use super::{is_in_place, new_id, new_object, place_for, put_object, reserve_name};
+use super::{locked_in_place, new_id, new_object, place_for, put_object, reserve_name};
 use crate::error::{Result, SqlError};
 use crate::executor::{function_columns, is_updatable, prepare_select};
 use crate::host::{Host, Resolved, TableKind, TableRef};
@@ -493,18 +493,14 @@ fn place_in(
     }
     let object = existing.as_deref().filter(|o| o.type_code() == code);
     let object = object.ok_or_else(|| messages::error(2010, &[&name.dotted()]))?;
-    super::lock_object(ex, database, object.id)?;
-    match ex.catalog(database)?.object(object.id).cloned() {
-        // It was dropped, renamed or moved while this statement waited, which begins anew.
-        now if !now.as_ref().is_some_and(|o| is_in_place(o, object)) => {
-            Err(messages::error(2801, &[&object.name]))
-        }
-        existing => Ok(Place {
-            database,
-            schema_id,
-            existing,
-        }),
-    }
+    let now = locked_in_place(ex, database, object)?;
+    // One that was dropped meanwhile may have been made anew.
+    let now = now.ok_or_else(|| messages::error(2801, &[&object.name]))?;
+    Ok(Place {
+        database,
+        schema_id,
+        existing: Some(now),
+    })
 }
 
 /// 2714 carries state 3 for modules, and their procedure name.

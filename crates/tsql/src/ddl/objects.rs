@@ -2,7 +2,7 @@
 
 use super::table::signed_integer;
 use super::{
-    database, definition, is_in_place, new_id, new_object, place_for, put_object, reserve_name,
+    database, definition, locked_in_place, new_id, new_object, place_for, put_object, reserve_name,
 };
 use crate::error::{Result, SqlError};
 use crate::host::Host;
@@ -214,13 +214,8 @@ pub(super) fn alter_sequence(ex: &Execution<'_>, statement: &ast::AlterSequence)
     if !matches!(object.kind, ObjectKind::Sequence(_)) {
         return Err(wrong());
     }
-    super::lock_object(ex, database, object.id)?;
-    let now = ex.catalog(database)?.object(object.id).cloned();
-    let now = now.ok_or_else(|| messages::error(208, &[&statement.name.dotted()]))?;
-    if !is_in_place(&now, &object) {
-        return Err(messages::error(2801, &[&object.name]));
-    }
-    let object = now;
+    let object = locked_in_place(ex, database, &object)?
+        .ok_or_else(|| messages::error(208, &[&statement.name.dotted()]))?;
     let ObjectKind::Sequence(old) = &object.kind else {
         return Err(wrong());
     };
@@ -412,14 +407,8 @@ fn drop_object(
         // As those do who change the triggers of a table.
         super::lock_object(ex, database, trigger.parent)?;
     }
-    super::lock_object(ex, database, object.id)?;
-    match ex.catalog(database)?.object(object.id) {
-        Some(current) if !is_in_place(current, &object) => {
-            Err(messages::error(2801, &[&object.name]))
-        }
-        Some(current) => remove(ex, database, &current.clone(), name),
-        None => Err(absent()),
-    }
+    let current = locked_in_place(ex, database, &object)?.ok_or_else(absent)?;
+    remove(ex, database, &current, name)
 }
 
 fn object_word(object: &Object) -> &'static str {
