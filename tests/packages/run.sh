@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packages from the outside: run.sh [program|container|debian ...]; without arguments all.
+# Packages from the outside: run.sh [program|container|debian|examples ...]; without arguments all.
 #
 # Takes the program of `cargo xtask dist` where there is one that is newer than the release build, and the release build otherwise
 # (PACKAGES_BIN names another). Needs root, for namespaces and chroot. Installs what is missing with apt.
@@ -37,11 +37,16 @@ if [ ${#needed[@]} -gt 0 ]; then
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${needed[@]}" > /dev/null \
         || { echo "cannot install ${needed[*]}" >&2; exit 1; }
 fi
-# Symbols would be most of what is packed and compressed.
-objcopy --strip-debug "$binary" "$stripped/daruma" || exit 1
-
 tests=("$@")
-[ ${#tests[@]} -gt 0 ] || tests=(program container debian)
+[ ${#tests[@]} -gt 0 ] || tests=(program container debian examples)
+objcopy=objcopy
+if [ "$(od -An -tx2 -j18 -N2 "$binary" | tr -d ' ')" = 00b7 ] && [ "$(uname -m)" != aarch64 ]; then
+    # A program for Arm64 runs here by an emulator, and nothing of what the others start beside it would.
+    objcopy=aarch64-linux-gnu-objcopy tests=(program)
+fi
+# Symbols would be most of what is packed and compressed.
+"$objcopy" --strip-debug "$binary" "$stripped/daruma" || exit 1
+
 # Any build may be tested; what is handed on is made of `cargo xtask dist` alone.
 export DARUMA_UNRELEASED=1
 failed=()
