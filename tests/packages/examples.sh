@@ -128,6 +128,7 @@ failover=$(sed -n 's/^# Failover is by hand: //p' "$root/packaging/container/com
 [ -n "$failover" ] || fail "the comment has no failover"
 # shellcheck disable=SC2086 # a command with its arguments
 run sql2 $failover > /dev/null || fail "failover: $(cat "$work/said")"
+synchronized sql2
 [[ $(run sql2 sqlcmd -C -b -U sa -d Shop -h -1 -W -Q 'SET NOCOUNT ON; INSERT items VALUES (3); SELECT COUNT(*) FROM items') == *3* ]] || fail "the new primary has other rows"
 take_down
 echo "ok: compose-group.yaml, a group of three and a failover"

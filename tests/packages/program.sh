@@ -66,4 +66,17 @@ echo "after a kill, cold, to the first answer: $((($(date +%s%N) - started) / 10
 kill -TERM "$server"
 wait "$server" || fail "the server ended with $?"
 server=
+
+# Beside SQL Server itself: its file is not ours to change unless it is named.
+mkdir -p "$root"/{opt/mssql/bin,var/opt/mssql,etc/daruma,proc}
+printf 'another program' > "$root/opt/mssql/bin/sqlservr"
+theirs="$root/var/opt/mssql/mssql.conf"
+printf '[network]\ntcpport = 1433\n' > "$theirs"
+chown -R "$user:$user" "$root/var/opt/mssql" "$root/etc"
+conf() { unshare --mount bash -c 'mount -t proc proc "$0/proc" && exec "$@"' "$root" "${within[@]}" /daruma conf "$@"; }
+conf set network.tcpport 1533 > "$work/log" 2>&1 || fail "conf set"
+[ "$(conf get network.tcpport)" = 'network.tcpport = 1533' ] || fail "conf get sees another file than conf set"
+grep -q 'tcpport = 1433' "$theirs" || fail "conf set changed the file of SQL Server: $(cat "$work/log")"
+conf --config /var/opt/mssql/mssql.conf set network.tcpport 1544 > "$work/log" 2>&1 || fail "conf set of a named file"
+grep -q 'tcpport = 1544' "$theirs" || fail "conf set did not change the file that was named"
 echo "program: passed; it has $(du -m "$binary" | cut -f1) MB"

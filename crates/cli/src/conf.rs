@@ -1,15 +1,19 @@
 //! `daruma conf`: the configuration file, with the names and the format of mssql-conf.
 
-use crate::settings::{self, CONF_FILE, ConfFile, PRODUCT_CONF_FILE, TABLE, named, unknown};
+use crate::settings::{
+    self, CONF_FILE, ConfFile, PRODUCT_CONF_FILE, PRODUCT_PROGRAM, TABLE, named, unknown,
+};
 use clap::{Args, Subcommand};
 use daruma_cli::aligned::print_aligned;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Show and change the configuration file, with mssql-conf's names
 #[derive(Args, Debug)]
 pub struct ConfArgs {
-    /// The file [default: /etc/daruma/daruma.conf, or /var/opt/mssql/mssql.conf where only its folder exists]
+    /// The file [default: /etc/daruma/daruma.conf; where that is not, and /opt/mssql/bin/sqlservr is this program, as in the
+    /// container, /var/opt/mssql/mssql.conf]
     #[arg(long, value_name = "FILE", env = "DARUMA_CONF", global = true)]
     config: Option<PathBuf>,
 
@@ -54,14 +58,21 @@ pub fn run(args: &ConfArgs) -> ExitCode {
     }
 }
 
-/// In SQL Server's container there is its folder, with or without the file, and not that of the package.
+/// SQL Server's file is ours only where SQL Server's program is this one, as in the container: on a machine that has SQL Server itself
+/// the file is its own, and `--config` has to name it.
 fn default_file() -> PathBuf {
-    let [own, product] = [CONF_FILE, PRODUCT_CONF_FILE].map(Path::new);
-    let is_product = product.parent().is_some_and(Path::is_dir);
-    match !own.exists() && is_product {
-        true => product.to_path_buf(),
-        false => own.to_path_buf(),
-    }
+    let this = std::env::current_exe();
+    let is_product = this.is_ok_and(|this| is_one_file(&this, Path::new(PRODUCT_PROGRAM)));
+    PathBuf::from(match !settings::is_there(CONF_FILE) && is_product {
+        true => PRODUCT_CONF_FILE,
+        false => CONF_FILE,
+    })
+}
+
+/// Are both names of the same file, by links of either kind?
+fn is_one_file(a: &Path, b: &Path) -> bool {
+    let identity = |path: &Path| path.metadata().map(|found| (found.dev(), found.ino()));
+    matches!((identity(a), identity(b)), (Ok(a), Ok(b)) if a == b)
 }
 
 fn set(path: &Path, name: &str, value: &str) -> Result<(), String> {
@@ -126,4 +137,27 @@ fn list() {
     let all = TABLE.iter();
     lines.extend(all.map(|setting| line(setting.name, setting.variables, setting.about)));
     print_aligned(&lines);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_known_by_its_file_and_not_by_its_name() {
+        let folder = tempfile::tempdir().expect("temporary directory");
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("daruma"), "program").expect("writes");
+        std::fs::copy(path("daruma"), path("another")).expect("copies");
+        std::fs::hard_link(path("daruma"), path("hard")).expect("links");
+        std::os::unix::fs::symlink("daruma", path("soft")).expect("links");
+        for (name, is_one) in [
+            ("hard", true),
+            ("soft", true),
+            ("another", false),
+            ("none", false),
+        ] {
+            assert_eq!(is_one_file(&path("daruma"), &path(name)), is_one, "{name}");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! `daruma group create` and `join`: the statements, in their order.
 
+use super::peers::Peer;
 use super::text::{listener_address, name, port_of, string};
 use super::token::Token;
 use super::{CreateArgs, GroupError, JoinArgs, ReplicaArgs, Server};
@@ -37,10 +38,12 @@ pub(super) fn create(
     })
 }
 
-/// A secondary: both servers know each other's certificate, then the group gets a replica more.
+/// A secondary: it and each of the other servers know each other's certificate, then the group gets a replica more.
 pub(super) fn join(
     own: &mut Server,
+    own_name: &str,
     primary: &mut Server,
+    peers: &mut [Peer],
     token: &Token,
     args: &JoinArgs,
 ) -> Result<(), GroupError> {
@@ -51,11 +54,18 @@ pub(super) fn join(
             address: token.address.clone(),
         });
     }
-    let own_name = own.one("the server's name", "SELECT @@SERVERNAME")?;
+    let of_peers: Vec<String> = peers
+        .iter_mut()
+        .map(|peer| certificate_of(peer, primary))
+        .collect::<Result<_, _>>()?;
     trust(own, &token.server, &there)?;
-    trust(primary, &own_name, &here)?;
+    trust(primary, own_name, &here)?;
+    for (peer, theirs) in peers.iter_mut().zip(&of_peers) {
+        trust(own, &peer.name, theirs)?;
+        trust(&mut peer.server, own_name, &here)?;
+    }
     let group = name(&token.group);
-    let replica = replica(&own_name, &args.replica);
+    let replica = replica(own_name, &args.replica);
     primary.run(
         "the primary has a replica more",
         &format!("ALTER AVAILABILITY GROUP {group} ADD REPLICA ON {replica}"),
@@ -105,6 +115,29 @@ fn certificate(server: &mut Server) -> Result<String, GroupError> {
     )
 }
 
+/// A peer's certificate, which must be the one that the primary has of it, where these commands made that.
+fn certificate_of(peer: &mut Peer, primary: &mut Server) -> Result<String, GroupError> {
+    let theirs = certificate(&mut peer.server)?;
+    let known = string(&known_as(&peer.name));
+    let is_other = primary.one(
+        "the certificate of a replica",
+        &format!(
+            "USE master; SELECT IIF(CERT_ID({known}) IS NULL OR CERTENCODED(CERT_ID({known})) = {theirs}, 0, 1)"
+        ),
+    )?;
+    match is_other.as_str() {
+        "0" => Ok(theirs),
+        _ => Err(GroupError::PeerCertificate {
+            address: peer.address.clone(),
+        }),
+    }
+}
+
+/// What a peer's certificate and login are called.
+fn known_as(peer: &str) -> String {
+    format!("daruma_group_{peer}")
+}
+
 fn fingerprint(server: &mut Server, certificate: &str) -> Result<String, GroupError> {
     server.one(
         "the fingerprint",
@@ -116,7 +149,7 @@ fn fingerprint(server: &mut Server, certificate: &str) -> Result<String, GroupEr
 
 /// The server believes a peer that has this certificate.
 fn trust(server: &mut Server, peer: &str, certificate: &str) -> Result<(), GroupError> {
-    let known = format!("daruma_group_{peer}");
+    let known = known_as(peer);
     let (named, text) = (name(&known), string(&known));
     server.run(
         "the servers know each other",

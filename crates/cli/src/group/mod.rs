@@ -5,9 +5,11 @@
 //! is run again. A join token says where the primary is, which certificate it has and what the group is called; it holds no
 //! secret, so who joins needs a login of the primary as well.
 //!
-//! Map: `token`, `text` (names and strings in statements), `make` (create and join), `status`.
+//! Map: `token`, `text` (names and strings in statements), `make` (create and join), `peers` (other replicas, which get to know who joins),
+//! `status`.
 
 mod make;
+mod peers;
 mod status;
 mod text;
 mod token;
@@ -102,7 +104,12 @@ pub struct JoinArgs {
     #[command(flatten)]
     replica: ReplicaArgs,
 
-    /// Login on the primary [default: -U]
+    /// A replica beside the primary, as -S reaches it, which gets to know this server so that it may lead the group; may be given
+    /// several times [default: each at the host of its endpoint]
+    #[arg(help_heading = "Options", long, value_name = "HOST,PORT")]
+    peer: Vec<String>,
+
+    /// Login on the primary and the other replicas [default: -U]
     #[arg(help_heading = "Options", long, value_name = "LOGIN")]
     primary_user: Option<String>,
 
@@ -158,6 +165,18 @@ pub enum GroupError {
     Url(String),
     #[error("the server at {address} has another certificate than the token tells of")]
     Certificate { address: String },
+    #[error("the server at {address} has another certificate than the primary knows")]
+    PeerCertificate { address: String },
+    #[error("{name}, the server at {address}, is no replica of the group beside the primary")]
+    Stranger { address: String, name: String },
+    #[error(
+        "{name} is a replica and has to know this server, but is not reached at {address} (--peer HOST,PORT says where it is): {why}"
+    )]
+    Absent {
+        name: String,
+        address: String,
+        why: String,
+    },
     #[error("{0} did not say what it was asked")]
     Answer(&'static str),
 }
@@ -252,16 +271,20 @@ fn join(args: &JoinArgs) -> Result<(), GroupError> {
         ..args.connect.clone()
     };
     let mut primary = Server::new(to_primary.connect("daruma group")?);
-    make::join(&mut own, &mut primary, &token, args)?;
+    let own_name = own.one("the server's name", "SELECT @@SERVERNAME")?;
+    let mut peers = peers::connect(&mut primary, &own_name, &token.group, &to_primary, args)?;
+    make::join(&mut own, &own_name, &mut primary, &mut peers, &token, args)?;
+    let of_peers = || peers.iter().flat_map(|peer| &peer.server.steps);
     match args.json {
         true => println!(
             "{}",
-            json!({ "group": token.group, "steps": own.steps, "primary_steps": primary.steps })
+            json!({ "group": token.group, "steps": own.steps, "primary_steps": primary.steps, "peer_steps": of_peers().collect::<Vec<_>>() })
         ),
         false => own
             .steps
             .iter()
             .chain(&primary.steps)
+            .chain(of_peers())
             .for_each(|step| eprintln!("{step}")),
     }
     Ok(())

@@ -24,11 +24,15 @@ pub(super) fn port_of(url: &str) -> Option<u16> {
     }
 }
 
+/// Host of `tcp://HOST:PORT`, without brackets.
+pub(super) fn host_of(url: &str) -> Option<&str> {
+    let (host, _) = url.get(6..)?.rsplit_once(':')?;
+    Some(host.trim_matches(['[', ']']))
+}
+
 /// Where the endpoint of this address listens: everywhere, but on a loopback address there alone.
 pub(super) fn listener_address(url: &str) -> String {
-    let host = url.get(6..).and_then(|rest| rest.rsplit_once(':'));
-    let host = host.map(|(host, _)| host.trim_matches(['[', ']']));
-    let address = host.and_then(|host| host.parse().ok());
+    let address = host_of(url).and_then(|host| host.parse().ok());
     match address.filter(IpAddr::is_loopback) {
         Some(address) => format!("('{address}')"),
         None => "ALL".to_string(),
@@ -48,6 +52,8 @@ mod tests {
         assert_eq!(listener_address("tcp://[::1]:5022"), "('::1')");
         assert_eq!(listener_address("tcp://10.0.0.1:5022"), "ALL");
         assert_eq!(listener_address("tcp://alpha:5022"), "ALL");
+        assert_eq!(host_of("TCP://alpha:5022"), Some("alpha"));
+        assert_eq!(host_of("tcp://[::1]:5022"), Some("::1"));
         for bad in [
             "alpha:5022",
             "tcp://:5022",

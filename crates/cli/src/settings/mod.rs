@@ -63,6 +63,8 @@ enum What {
 pub const CONF_FILE: &str = "/etc/daruma/daruma.conf";
 /// SQL Server's file, in the folder that people mount into its container.
 pub const PRODUCT_CONF_FILE: &str = "/var/opt/mssql/mssql.conf";
+/// SQL Server's program, and in the container this one.
+pub const PRODUCT_PROGRAM: &str = "/opt/mssql/bin/sqlservr";
 
 /// What counts where neither an option nor a setting says otherwise.
 #[derive(Debug)]

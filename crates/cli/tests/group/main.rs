@@ -5,6 +5,7 @@ mod compression;
 mod external;
 mod failover;
 mod health;
+mod introduced;
 mod joins;
 mod listeners;
 mod pages;
@@ -311,6 +312,12 @@ fn an_old_primary_with_more_log_is_refused_until_it_gives_that_up() {
 
 /// `daruma group`: what it prints.
 fn command(server: &Server, arguments: &[&str]) -> String {
+    try_command(server, arguments)
+        .unwrap_or_else(|said| panic!("{arguments:?}: {said}\n{}", server.log()))
+}
+
+/// `Err` is all that it said when it failed.
+fn try_command(server: &Server, arguments: &[&str]) -> Result<String, String> {
     let run = std::process::Command::new(DARUMA)
         .arg("group")
         .args(arguments)
@@ -320,12 +327,10 @@ fn command(server: &Server, arguments: &[&str]) -> String {
         .expect("the program runs");
     let (out, err) = (run.stdout, run.stderr);
     let (out, err) = (String::from_utf8_lossy(&out), String::from_utf8_lossy(&err));
-    assert!(
-        run.status.success(),
-        "{arguments:?}: {out}{err}\n{}",
-        server.log()
-    );
-    out.trim().to_string()
+    match run.status.success() {
+        true => Ok(out.trim().to_string()),
+        false => Err(format!("{out}{err}")),
+    }
 }
 
 #[test]
