@@ -355,7 +355,10 @@ impl AggregateOp {
         } else {
             while self.input.next_columns(cx, &mut self.batch)? {
                 cx.tick(self.batch.len() as u32)?;
-                if node.sets.is_none() && self.groups.over(cx) {
+                // Once rows of a key may lie on disk no new group begins in memory, even when another operator has given
+                // memory back meanwhile: the key would be two groups.
+                let is_closed = self.overflow.is_some() || self.groups.over(cx);
+                if node.sets.is_none() && is_closed {
                     self.groups
                         .add_known(&node, &mut self.batch, &mut self.overflow, cx)?;
                 } else {

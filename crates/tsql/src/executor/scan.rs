@@ -24,7 +24,7 @@ use daruma_value::compare::compare;
 use daruma_value::convert::convert;
 use daruma_value::row::RowView;
 use daruma_value::types::common_type;
-use daruma_value::{DataType, Decimal, Value};
+use daruma_value::{DataType, DateTimeOffset, Decimal, Value};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -632,6 +632,17 @@ fn key_value(expr: &Expr, column: &KeyColumn, cx: &Ctx<'_>) -> Result<KeyValue> 
     if matches!(value, Value::Bytes(_)) && column.data_type.is_binary() {
         return Ok(KeyValue::Exact(value));
     }
+    if let Some(beyond) = beyond_ends(&value, column) {
+        return Ok(beyond);
+    }
+    // A day is cut from an instant in UTC, as comparisons see it, not from the time that its offset shows.
+    let value = match value {
+        Value::DateTimeOffset(at) => Value::DateTimeOffset(DateTimeOffset {
+            offset_minutes: 0,
+            ..at
+        }),
+        value => value,
+    };
     // Whatever is not 0 becomes 1 as a bit, so the nearest bit of a negative number is not what it is converted to.
     if column.data_type == daruma_value::DataType::Bit && value.as_f64().is_some_and(|n| n < 0.0) {
         return Ok(KeyValue::Near(Value::Bit(false), Ordering::Less));
@@ -648,6 +659,16 @@ fn key_value(expr: &Expr, column: &KeyColumn, cx: &Ctx<'_>) -> Result<KeyValue> 
             None => KeyValue::None,
         }),
     }
+}
+
+/// A point in time before or after all that a temporal column can hold: its first or last value is the nearest.
+fn beyond_ends(value: &Value, column: &KeyColumn) -> Option<KeyValue> {
+    let (first, last) = daruma_value::temporal::ends(column.data_type)?;
+    if compare(value, &first, column.collation)? == Ordering::Less {
+        return Some(KeyValue::Near(first, Ordering::Less));
+    }
+    (compare(value, &last, column.collation)? == Ordering::Greater)
+        .then_some(KeyValue::Near(last, Ordering::Greater))
 }
 
 /// Largest or smallest value of a numeric column, whichever is nearer to `value`.
@@ -667,6 +688,7 @@ fn extreme(value: &Value, column: &KeyColumn) -> Option<(Value, Ordering)> {
         BigInt => pick(Value::BigInt(i64::MIN), Value::BigInt(i64::MAX)),
         Money => pick(Value::Money(i64::MIN), Value::Money(i64::MAX)),
         SmallMoney => pick(Value::SmallMoney(i32::MIN), Value::SmallMoney(i32::MAX)),
+        Real => pick(Value::Real(f32::MIN), Value::Real(f32::MAX)),
         Decimal { precision, scale } => {
             let most = daruma_value::decimal::power_of_ten(precision) - 1;
             pick(

@@ -155,6 +155,27 @@ fn set_operations_whose_keys_do_not_fit_change_nothing() {
     }
 }
 
+/// An operator below gives its memory back while the grouping above has rows on disk already.
+#[test]
+fn a_key_whose_rows_are_on_disk_is_one_group_when_memory_comes_back() {
+    let host = host();
+    let long = "SELECT REPLICATE('x', 2000) + CAST(a.id AS varchar(9)) AS s, v.n FROM a CROSS JOIN (VALUES (1), (2)) v (n)";
+    let queries = [
+        format!("SELECT s, COUNT(*) FROM (SELECT DISTINCT s, n FROM ({long}) x) z GROUP BY s"),
+        format!(
+            "SELECT s, SUM(c) FROM (SELECT s, n, COUNT(*) AS c FROM ({long}) x GROUP BY s, n) z GROUP BY s"
+        ),
+        format!("SELECT DISTINCT s FROM ({long}) x UNION SELECT s FROM ({long}) y"),
+    ];
+    let expected: Vec<Vec<String>> = queries.iter().map(|q| bag(&host, q)).collect();
+    for grant in [10_000, 2_000_000, 4_000_000] {
+        host.grant_bytes.set(grant);
+        for (query, expected) in queries.iter().zip(&expected) {
+            assert!(bag(&host, query) == *expected, "{grant}: {query}");
+        }
+    }
+}
+
 #[test]
 fn a_loop_goes_on_with_the_row_that_it_was_at() {
     let host = host();

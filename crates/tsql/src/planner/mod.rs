@@ -29,6 +29,7 @@ use crate::binder::tree::*;
 use crate::error::Result;
 use crate::executor::plan::{Node, Plan, Subplan};
 use crate::host::Host;
+use daruma_value::CollationId;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -45,8 +46,8 @@ pub struct Planner<'c> {
     join_levels: u32,
     /// What is planned runs again for rows around it.
     is_repeated: bool,
-    /// Columns made here.
-    extra: ColId,
+    /// Collations of the columns made here; their numbers follow the binder's.
+    extra: Vec<CollationId>,
     /// Columns of tables, and what is known of those that were asked for.
     base: HashMap<ColId, estimate::BaseColumn>,
     inputs: Vec<growth::Input>,
@@ -73,7 +74,7 @@ impl<'c> Planner<'c> {
             parameters: HashMap::new(),
             variables: Vec::new(),
             subplans: Vec::new(),
-            extra: 0,
+            extra: Vec::new(),
             depth: 0,
             join_levels: 0,
             is_repeated: false,
@@ -148,9 +149,15 @@ impl<'c> Planner<'c> {
         }
     }
 
-    fn collation(&self, id: ColId) -> daruma_value::CollationId {
-        self.columns
-            .get(id as usize)
-            .map_or(daruma_value::CollationId::DEFAULT, |c| c.ty.collation)
+    fn collation(&self, id: ColId) -> CollationId {
+        let id = id as usize;
+        match self.columns.get(id) {
+            Some(column) => column.ty.collation,
+            None => {
+                let made = self.extra.get(id - self.columns.len());
+                debug_assert!(made.is_some(), "a column that nobody made");
+                made.copied().unwrap_or(CollationId::DEFAULT)
+            }
+        }
     }
 }

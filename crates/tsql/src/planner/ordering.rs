@@ -135,7 +135,7 @@ impl Planner<'_> {
             match scalar.as_column() {
                 Some(id) if node.schema.contains(&id) => columns.push(id),
                 _ => {
-                    let id = self.extra_column();
+                    let id = self.extra_column(scalar.ty.collation);
                     items.push(self.expr(scalar, &node.schema)?);
                     made.push(id);
                     columns.push(id);

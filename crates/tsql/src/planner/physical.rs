@@ -12,6 +12,7 @@ use crate::executor::length_max;
 use crate::executor::plan::*;
 use crate::host::check_cancel;
 use daruma_syntax::ast::SetOp;
+use daruma_value::CollationId;
 use std::sync::Arc;
 
 /// Wishes of the caller besides the rows.
@@ -319,10 +320,10 @@ impl Planner<'_> {
         }
     }
 
-    /// A column number that no binder made.
-    pub(super) fn extra_column(&mut self) -> ColId {
-        self.extra += 1;
-        self.columns.len() as ColId + self.extra
+    /// A column number that no binder made, of values that compare by this collation.
+    pub(super) fn extra_column(&mut self, collation: CollationId) -> ColId {
+        self.extra.push(collation);
+        (self.columns.len() + self.extra.len() - 1) as ColId
     }
 }
 

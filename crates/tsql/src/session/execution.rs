@@ -356,9 +356,10 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Ends a statement that succeeded: commits when it ran on its own.
+    /// Ends a statement that succeeded: commits when it ran on its own. So does one within another statement after that
+    /// one's transaction has ended: what a trigger writes after its ROLLBACK stays.
     fn finish_statement(&self, own: bool) -> Result<()> {
-        if self.depth.get() > 0 {
+        if self.depth.get() > 0 && !own {
             return Ok(());
         }
         self.release_statement();

@@ -64,6 +64,8 @@ impl Part {
 /// Position in all parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mark {
+    /// The transaction, if there was one.
+    transaction: Option<u64>,
     parts: Vec<(DatabaseId, Savepoint, usize)>,
     temp: usize,
 }
@@ -124,6 +126,7 @@ impl Transaction {
             (p.open.storage.id(), savepoint(&p.txn), changes)
         };
         Mark {
+            transaction: Some(self.id),
             parts: self.parts.iter().map(position).collect(),
             temp: self.temp_undo.len(),
         }
@@ -380,6 +383,10 @@ impl SessionState {
             let Some(t) = transaction.as_mut() else {
                 return Ok(());
             };
+            // What was marked ended within the statement (a trigger's ROLLBACK), and another one has begun since.
+            if mark.transaction.is_some_and(|marked| marked != t.id) {
+                return Ok(());
+            }
             for part in &mut t.parts {
                 let id = part.open.storage.id();
                 let known = mark.parts.iter().find(|(d, _, _)| *d == id);

@@ -384,6 +384,32 @@ pub fn time_from_parts(
     Some(seconds as u64 * TICKS_PER_SECOND + (fraction * unit) as u64)
 }
 
+/// Smallest and largest value of a temporal type but `datetimeoffset`, whose ends lie in no one offset.
+pub fn ends(data_type: DataType) -> Option<(Value, Value)> {
+    let last = |scale: u8| TICKS_PER_DAY - 10u64.pow(u32::from(7u8.saturating_sub(scale)));
+    Some(match data_type {
+        DataType::Date => (Value::Date(0), Value::Date(DAY_MAX)),
+        DataType::Time { scale } => {
+            let at = |ticks| Value::Time(Time { ticks, scale });
+            (at(0), at(last(scale)))
+        }
+        DataType::SmallDateTime => {
+            let at = |days, minutes| Value::SmallDateTime(SmallDateTime { days, minutes });
+            (at(0, 0), at(u16::MAX, 24 * 60 - 1))
+        }
+        DataType::DateTime => {
+            let at = |days, ticks| Value::DateTime(DateTime { days, ticks });
+            let end = at(DATETIME_DAY_MAX, DATETIME_TICKS_PER_DAY - 1);
+            (at(DATETIME_DAY_MIN, 0), end)
+        }
+        DataType::DateTime2 { scale } => {
+            let at = |days, ticks| Value::DateTime2(DateTime2 { days, ticks, scale });
+            (at(0, 0), at(DAY_MAX, last(scale)))
+        }
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
