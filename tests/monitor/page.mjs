@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import assert from "node:assert/strict";
 
 const [page_, server, binary, out] = process.argv.slice(2);
-const password = process.env.MSSQL_SA_PASSWORD;
+const password = process.env.MSSQL_SA_PASSWORD, axe = `${out}/node_modules/axe-core/axe.min.js`;
 const flags = ["sql", "-S", server, "-U", "sa", "-C", "-b"];
 const env = { ...process.env, SQLCMDPASSWORD: password };
 const sql = (text) => execFileSync(binary, [...flags, "-Q", text], { env, encoding: "utf8" });
@@ -145,12 +145,81 @@ await check("keyboard: move, select, report", async () => {
   await page.goBack(); await page.waitForSelector("#chart-waits canvas");
   await page.keyboard.press("?"); await page.waitForSelector("dialog[open]"); await page.keyboard.press("Escape");
 });
-await check("markup in a login's or a program's name stays text", async () => {
-  execFileSync(binary, [...flags, "-Q", "USE Shop; EXEC sp_executesql N'WAITFOR DELAY ''00:00:01.200''; SELECT 1 AS [<img src=x onerror=alert(1)>]'"], { env });
+await check("a slow statement has its plan", async () => {
+  sql("USE Shop; CREATE TABLE p (a int NOT NULL PRIMARY KEY, b varchar(40) NOT NULL); INSERT p SELECT TOP (1500) ROW_NUMBER() OVER (ORDER BY (SELECT 1)), 'x' FROM sys.all_columns AS l CROSS JOIN sys.all_columns AS r");
+  const slow = "USE Shop; SELECT COUNT(*) AS n FROM p AS l CROSS JOIN p AS r WHERE l.b <> 'secret three' AND l.a + r.a > 3";
+  for (let n = 0; n < 3; n += 1) { sql(slow); await page.waitForTimeout(4000); }
+  await until("its plan", async () => { const to = Date.now() + 5000; return (await (await fetch(`/api/statements?server=1&from=${to - 600000}&to=${to}&least_ms=0`)).json()).some((r) => r.has_plan && r.text.includes("CROSS JOIN p")); });
+  await page.goto(`${page_}?view=sql`);
+  await page.selectOption("main select", "0");
+  await page.locator("tr", { hasText: "CROSS JOIN p" }).locator("text=Plan").first().click();
+  await page.waitForSelector("dialog pre.plan >> text=Nested Loops");
+  assert.ok(!(await page.textContent("dialog")).includes("secret"));
+  await page.screenshot({ path: `${out}/plan-light-1280.png` });
+  await page.keyboard.press("Escape");
+});
+await check("what the server did stands in lanes below the waits, and one leads there", async () => {
+  sql(`BACKUP DATABASE Shop TO DISK = '${out}/shop.bak' WITH INIT`);
+  await until("the backup as an event", async () => { const to = Date.now() + 5000; return (await (await fetch(`/api/events?server=1&from=${to - 600000}&to=${to}`)).json()).some((e) => e.kind === "backup"); });
+  await page.goto(page_); await page.waitForSelector("#lanes .lane >> text=Backups"); await page.waitForSelector("#lanes .lane >> text=Starts");
+  await page.locator("#lanes button.span").last().focus(); await page.keyboard.press("Enter");
+  await page.waitForSelector("#lanes p >> text=backup of Shop");
+  await page.screenshot({ path: `${out}/lanes-light-1280.png` });
+  await page.click("#lanes p button");
+  assert.match(page.url(), /from=/);
+  await page.click("nav >> text=Events"); await page.waitForSelector("td >> text=backup of Shop");
+});
+await check("markup in a column's, a database's or a login's name stays text", async () => {
+  const image = "<img src=x onerror=alert(1)>";
+  sql(`CREATE DATABASE [${image}]`);
+  sql(`CREATE LOGIN [${image}] WITH PASSWORD = '${password}', DEFAULT_DATABASE = [${image}]; ALTER SERVER ROLE sysadmin ADD MEMBER [${image}]`);
+  execFileSync(binary, ["sql", "-S", server, "-U", image, "-C", "-b", "-Q", `EXEC sp_executesql N'WAITFOR DELAY ''00:00:01.200''; SELECT 1 AS [${image}]'`], { env });
   await page.goto(`${page_}?view=sql`);
   await ran("sp_executesql");
+  await page.click("#range >> text=15m");
+  await page.waitForSelector("td >> text=<img src=x");
   assert.equal(await page.locator("main img").count(), 0);
+  await page.goto(`${page_}?view=events`); await page.waitForSelector("td >> text=<img src=x");
+  assert.equal(await page.locator("main img").count(), 0);
+  const [html, csv] = await page.evaluate(async () => { const to = Date.now(), of = async (kind) => (await fetch(`/report.${kind}?server=1&from=${to - 600000}&to=${to}`)).text(); return [await of("html"), await of("csv")]; });
+  assert.ok(!html.includes("<img") && html.includes("&lt;img"), "the file");
+  assert.ok(csv.split("\n").every((line) => !/^[=+@-]/.test(line)), "the CSV");
 });
+await check("a hundred changes of the range leave nothing behind", async () => {
+  await lately(60);
+  const cdp = await context.newCDPSession(page);
+  const kept = async () => { await page.waitForTimeout(1500); await cdp.send("HeapProfiler.collectGarbage"); const { usedSize } = await cdp.send("Runtime.getHeapUsage"); return [usedSize, await page.locator("main canvas").count()]; };
+  const turn = async (n) => { for (let i = 0; i < n; i += 1) { await page.keyboard.press(i % 2 ? "+" : "-"); await page.locator("#chart-waits canvas").waitFor(); } };
+  await turn(20); const [before, canvases] = await kept();
+  await turn(100); const [after, now] = await kept();
+  assert.ok(now <= canvases + 2, `${canvases} canvases, then ${now}`);
+  assert.ok(after < before * 1.3 + 4e6, `${(before / 1e6).toFixed(1)} MB, then ${(after / 1e6).toFixed(1)} MB`);
+});
+await check("the keyboard alone compares two stretches", async () => {
+  await lately(60);
+  const part = async (key, steps, take) => {
+    await page.focus("#chart-flushes .plot"); await page.keyboard.press(key);
+    for (let n = 0; n < steps; n += 1) await page.keyboard.press(key === "Home" ? "Shift+ArrowRight" : "Shift+ArrowLeft");
+    await page.waitForSelector("#menu:not([hidden])"); await page.keyboard.press(take);
+  };
+  await part("Home", 12, "a"); await page.waitForSelector("#chart-flushes canvas");
+  await part("End", 12, "c"); await page.waitForSelector("#headline .big");
+});
+for (const view of ["dash", "sql", "blocking", "compare", "report", "events", "alerts", "settings"]) {
+  await check(`axe finds nothing serious on ${view}`, async () => {
+    // The policy of the page keeps foreign scripts out, this one too: a context of its own leaves it aside.
+    const apart = await browser.newContext({ viewport: { width: 1280, height: 900 }, bypassCSP: true, storageState: await context.storageState() });
+    const looked = await apart.newPage();
+    for (const colorScheme of ["light", "dark"]) {
+      await looked.emulateMedia({ colorScheme });
+      await looked.goto(`${page_}?view=${view}&last=15m`); await looked.waitForSelector(view === "dash" ? "#chart-waits canvas" : "main > *"); await looked.waitForTimeout(1500);
+      await looked.addScriptTag({ path: axe });
+      const found = await looked.evaluate(async () => (await axe.run()).violations.filter((v) => ["serious", "critical"].includes(v.impact)).map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 120)).join(" | ")}`));
+      assert.deepEqual(found, [], colorScheme);
+    }
+    await apart.close();
+  });
+}
 for (const [scheme, width, height] of [["light", 1280, 900], ["dark", 1280, 900], ["light", 390, 844], ["dark", 390, 844]]) {
   await check(`${scheme} at ${width}: no view is wider than the page`, async () => {
     await page.emulateMedia({ colorScheme: scheme }); await page.setViewportSize({ width, height });

@@ -3,7 +3,8 @@
 #
 # Installs Debian's chromium and playwright-core (pinned) where they are missing, starts `daruma serve --monitor` on a scratch
 # folder and free loopback ports, and drives the page: login, selection by dragging, baseline, quick report, comparison, a
-# blocked session that comes and goes, keyboard, light and dark at 1280 and 390 pixels. Screenshots go to target/monitor.
+# blocked session that comes and goes, plans, events, keyboard, axe, light and dark at 1280 and 390 pixels. Then, on servers of its
+# own, what the page shows while a server is frozen, killed, started again or away (outage.mjs). Screenshots go to target/monitor.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -27,7 +28,8 @@ if [ "$install" = yes ]; then
         apt-get update -qq
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core > /dev/null
     fi
-    (cd "$out" && [ -d node_modules/playwright-core ] || npm install --prefix "$out" --silent --no-save playwright-core@1.65.1)
+    (cd "$out" && [ -d node_modules/playwright-core ] && [ -d node_modules/axe-core ] \
+        || npm install --prefix "$out" --silent --no-save playwright-core@1.65.1 axe-core@4.14.1)
 fi
 scratch=$(mktemp -d)
 server=
@@ -47,5 +49,8 @@ for _ in $(seq 200); do
 done
 page=$(sed -n 's/^monitor //p' "$scratch/log")
 address=$(sed -n 's/^ready \([^ ]*\).*/\1/p' "$scratch/log")
-cp "$here/page.mjs" "$out/page.mjs"
-node "$out/page.mjs" "$page" "${address%:*},${address##*:}" "$binary" "$out"
+cp "$here/page.mjs" "$here/outage.mjs" "$out/"
+failed=0
+node "$out/page.mjs" "$page" "${address%:*},${address##*:}" "$binary" "$out" || failed=1
+node "$out/outage.mjs" "$binary" "$scratch/outage" "$out" || failed=1
+exit "$failed"

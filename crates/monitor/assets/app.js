@@ -34,6 +34,8 @@ function address(changes = {}) {
 /** Goes somewhere; the browser's Back leads here again. */
 app.go = (changes) => { Object.assign(app, changes); if (changes.last) settle(); app.select(null); history.pushState(null, "", address()); show(); };
 app.zoom = (from, to) => app.go({ last: null, from: Math.round(from), to: Math.round(to) });
+/** The dashboard around an event. */
+app.around = (e) => { const until = e.until || e.at, room = Math.max(60000, (until - e.at) / 2); app.go({ view: "dash", last: null, from: Math.round(e.at - room), to: Math.round(until + room) }); };
 app.reset = () => app.go({ last: "15m" });
 addEventListener("popstate", () => { read(); show(); });
 

@@ -48,6 +48,7 @@ export function number(value) {
   const size = Math.abs(value);
   if (size >= 100000) return compact(value);
   if (size >= 100 || value === 0) return grouped.format(value).replaceAll(",", "\u2009");
+  if (Number.isInteger(value)) return String(value);
   return value.toFixed(size >= 10 ? 1 : size >= 1 ? 2 : 3);
 }
 function compact(value) {
@@ -61,12 +62,14 @@ export function bytes(value) {
   while (Math.abs(value) >= 1024 && at < 5) { value /= 1024; at += 1; }
   return `${value >= 100 || at === 0 ? value.toFixed(0) : value.toPrecision(3)}\u2009${["B", "KiB", "MiB", "GiB", "TiB", "PiB"][at]}`;
 }
+/** Three digits, of a whole number none behind the point. */
+const three = (value) => value.toPrecision(3).replace(/\.0+$/, "");
 /** Milliseconds in the unit that suits. */
 export function duration(ms) {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return "–";
   if (ms < 1) return `${(ms * 1000).toFixed(0)}\u2009µs`;
-  if (ms < 1000) return `${ms.toPrecision(3)}\u2009ms`;
-  if (ms < 60000) return `${(ms / 1000).toPrecision(3)}\u2009s`;
+  if (ms < 1000) return `${three(ms)}\u2009ms`;
+  if (ms < 60000) return `${three(ms / 1000)}\u2009s`;
   const s = Math.round(ms / 1000), h = Math.floor(s / 3600), d = Math.floor(h / 24);
   if (d > 0) return `${d} d ${h % 24} h`;
   return h > 0 ? `${h} h ${Math.floor(s / 60) % 60} min` : `${Math.floor(s / 60)} min ${s % 60} s`;
@@ -100,7 +103,7 @@ export function decode(buffer) {
 export function table(caption, columns, rows, { sort = 0, down = true, cards = true, row = null } = {}) {
   const body = el("tbody");
   let by = sort, falling = down;
-  const heads = columns.map((column, at) => el("th", { class: column.left || column.text ? "l" : null, scope: "col" },
+  const heads = columns.map((column, at) => !column.name ? el("td") : el("th", { class: column.left || column.text ? "l" : null, scope: "col" },
     el("button", { type: "button", onclick: () => { falling = by === at ? !falling : !column.left; by = at; fill(); } }, column.name)));
   function fill() {
     heads.forEach((head, at) => { if (at === by) head.setAttribute("aria-sort", falling ? "descending" : "ascending"); else head.removeAttribute("aria-sort"); });
@@ -117,6 +120,15 @@ export function table(caption, columns, rows, { sort = 0, down = true, cards = t
   }
   fill();
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, el("table", { class: cards ? "cards" : null }, el("caption", {}, caption), el("thead", {}, el("tr", {}, heads)), body));
+}
+
+/** A dialog that only shows something. */
+export function tell(title, ...content) {
+  const box = $("dialog");
+  box.classList.add("wide");
+  box.addEventListener("close", () => box.classList.remove("wide"), { once: true });
+  box.replaceChildren(el("h2", {}, title), ...content, el("div", { class: "buttons" }, el("button", { onclick: () => box.close(), autofocus: true }, "Close")));
+  box.showModal();
 }
 
 /** A statement that opens to its whole length. */

@@ -13,6 +13,13 @@ export const WAITS = [
 ];
 const ms = (v) => duration(v), plain = (v) => number(v), rate = (v) => `${number(v)}/s`, bps = (v) => `${bytes(v)}/s`, pct = (v) => `${number(v)}\u2009%`;
 
+/** Lanes of the events below the waits: word, colour, kinds of events. */
+export const LANES = [
+  ["Starts", "--accent", ["restart"]], ["Recovery", "--c3", ["recovery"]], ["Failover", "--bad", ["failover", "replica"]], ["Errors", "--bad", ["error"]], ["Deadlock", "--c1", ["deadlock"]],
+  ["Backups", "--c2", ["backup"]], ["Restores", "--c5", ["restore"]], ["Log grew", "--w-log", ["log growth"]], ["Config", "--link", ["configuration", "database"]], ["Monitor", "--ghost", ["lost", "seen", "cleared", "interval"]],
+];
+export const laneOf = (kind) => LANES.find(([, , kinds]) => kinds.includes(kind)) || LANES.at(-1);
+
 /** Every chart of the dashboard. */
 export const CHARTS = [
   { id: "waits", title: "Waits by class", unit: "ms per s", show: (v) => `${number(v)} ms/s`, stack: true, wide: true, height: 260, series: WAITS.map(([name, label, colour]) => ({ label, colour, of: one(name) })) },
@@ -131,14 +138,16 @@ export class Chart {
     this.plot.replaceChildren(); this.u = new uPlot(options, columns, this.plot); this.u.setScale("x", scale);
     if (!this.watch) { this.watch = new ResizeObserver(() => { const width = this.plot.clientWidth; if (this.u && width > 0 && width !== this.u.width) this.u.setSize({ width, height: spec.height || 150 }); }); this.watch.observe(this.plot); }
   }
-  /** Events as thin lines. */
+  /** Events as thin lines, those that took a while as bands. */
   flags(u) {
     const { ctx } = u, events = this.on.events?.() || [];
     ctx.save();
     for (const event of events) {
-      const x = u.valToPos(event.at / 1000, "x", true);
-      if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) continue;
-      ctx.fillStyle = colour(event.severity >= 17 ? "--bad" : event.kind === "restart" ? "--accent" : "--link");
+      const at = (ms) => u.valToPos(ms / 1000, "x", true), left = u.bbox.left, right = left + u.bbox.width, x = at(event.at), end = at(event.until || event.at);
+      if (end < left || x > right) continue;
+      ctx.fillStyle = colour(event.severity >= 17 ? "--bad" : laneOf(event.kind)[1]);
+      if (end - x > 2) { ctx.globalAlpha = 0.12; ctx.fillRect(Math.max(x, left), u.bbox.top, Math.min(end, right) - Math.max(x, left), u.bbox.height); }
+      if (x < left) continue;
       ctx.globalAlpha = 0.75; ctx.fillRect(x - 0.5 * devicePixelRatio, u.bbox.top, devicePixelRatio, u.bbox.height);
       if (this.spec.wide) { ctx.beginPath(); ctx.arc(x, u.bbox.top + 5 * devicePixelRatio, 4 * devicePixelRatio, 0, 7); ctx.fill(); }
     }

@@ -1,5 +1,5 @@
 // Top SQL, blocking, compare, quick report, events, alerts, settings.
-import { el, json, send, query, number, bytes, duration, percent, clock, table, statement, range, say } from "./base.js";
+import { el, json, send, query, number, bytes, duration, percent, clock, table, statement, range, say, tell } from "./base.js";
 import { Chart, WAITS } from "./charts.js";
 
 const stretch = (r) => query({ server: r.server, from: Math.round(r.from), to: Math.round(r.to) });
@@ -31,9 +31,13 @@ export async function topSql(main, app) {
     list.replaceChildren(rows.length ? table(`${rows.length} completed between ${clock(app.from)} and ${clock(app.to)}${rows.length >= 1000 ? ", the longest" : ""}`, [
       { name: "Ended", of: (r) => r.ended, show: (r) => clock(r.ended) }, { name: "Started", of: (r) => r.started, show: (r) => clock(r.started) }, { name: "Duration", of: (r) => r.duration_us, show: (r) => duration(r.duration_us / 1000) }, { name: "CPU", of: (r) => r.cpu_us, show: (r) => duration(r.cpu_us / 1000) }, { name: "Reads", of: (r) => r.reads, show: (r) => number(r.reads) }, { name: "Writes", of: (r) => r.writes, show: (r) => number(r.writes) },
       { name: "Waits", of: (r) => r.wait_ms, show: (r) => [r.executions > 1 ? `${number(r.executions)} times` : "", waits(r)].filter(Boolean).join(", ") }, { name: "Database", of: (r) => r.database, left: true }, { name: "Login", of: (r) => r.login, left: true },
-      { name: "Statement", of: (r) => r.text, text: true, show: (r) => statement(r.text) }, { name: "", of: () => 0, show: (r) => el("button", { onclick: () => app.zoom(r.started - 1000, r.ended + 1000), title: "Show the time of this statement" }, "Set range") }], rows, { sort: 2 }) : el("p", { class: "empty" }, done.length ? "No statement matches the filter." : "No statement that ran as long as this ended in this range."));
+      { name: "Statement", of: (r) => r.text, text: true, show: (r) => statement(r.text) }, { name: "", of: () => 0, show: (r) => el("span", { class: "buttons" }, r.has_plan ? el("button", { onclick: () => plans(r), title: "How the server runs this statement" }, "Plan") : null, el("button", { onclick: () => app.zoom(r.started - 1000, r.ended + 1000), title: "Show the time of this statement" }, "Set range")) }], rows, { sort: 2 }) : el("p", { class: "empty" }, done.length ? "No statement matches the filter." : "No statement that ran as long as this ended in this range."));
   };
   const waits = (r) => [["log", r.log_wait_ms], ["lock", r.lock_wait_ms], ["disk", r.io_wait_ms]].filter(([, v]) => v > 0).map(([n, v]) => `${n} ${duration(v)}`).join(", ") || (r.wait_ms ? duration(r.wait_ms) : "");
+  const plans = async (r) => {
+    const all = await json(`/api/plans?${query({ server: app.server, text: r.text_id })}`);
+    tell(all.length > 1 ? `${all.length} plans, the newest first` : "Plan", el("pre", { class: "plan" }, r.text), ...all.map((p) => el("section", {}, el("p", { class: "dim" }, `first seen ${clock(p.seen, true)}`), el("pre", { class: "plan", tabindex: "0" }, p.tree))));
+  };
   const load = async () => { done = await json(`/api/statements?${stretch(app)}&least_ms=${least}`); show(); };
   const which = ["Completed", "Running"].map((name) => el("button", { "aria-pressed": String((name === "Running") === running), onclick: () => { running = name === "Running"; which.forEach((b) => b.setAttribute("aria-pressed", String((b.textContent === "Running") === running))); show(); } }, name));
   main.replaceChildren(el("div", { class: "bar" }, el("h2", {}, "Top SQL"), which, el("label", {}, "at least ", el("select", { onchange: (event) => { least = Number(event.target.value); load(); } }, [[0, "any time"], [100, "100 ms"], [1000, "1 s"], [10000, "10 s"]].map(([v, n]) => el("option", { value: v, selected: v === least }, n)))), el("input", { type: "search", placeholder: "Filter", "aria-label": "Filter", oninput: (event) => { filter = event.target.value.toLowerCase(); show(); } }), el("span", { class: "dim" }, app.me.masks ? "literals are replaced by ?" : "literals are shown")), list);
@@ -142,12 +146,23 @@ export async function report(main, app) {
 
 // ---- Events, alerts, settings
 
-const eventTable = (rows) => table("Events", [{ name: "At", of: (e) => e.at, show: (e) => clock(e.at, true) }, { name: "Kind", of: (e) => e.kind, left: true, show: (e) => el("span", { class: e.severity >= 17 ? "worse" : null }, e.kind) }, { name: "What", of: (e) => e.words, text: true, show: (e) => e.words }], rows);
+const eventTable = (rows, act) => table("Events", [{ name: "At", of: (e) => e.at, show: (e) => clock(e.at, true) }, { name: "Took", of: (e) => (e.until ? e.until - e.at : -1), show: (e) => (e.until ? duration(e.until - e.at) : "") }, { name: "Kind", of: (e) => e.kind, left: true, show: (e) => el("span", { class: e.severity >= 17 ? "worse" : null }, e.kind) }, { name: "What", of: (e) => e.words, text: true, show: (e) => e.words }, ...(act ? [{ name: "", of: () => 0, show: act }] : [])], rows);
 
 export async function events(main, app) {
-  const rows = await json(`/api/events?${stretch(app)}`);
-  main.replaceChildren(el("div", { class: "bar" }, el("h2", {}, "Events")), rows.length ? el("div", { class: "card" }, eventTable(rows)) : empty("Nothing happened in this range that the monitor takes note of: restarts, lost connections, changes of configuration or databases, cleared statistics."));
-  return {};
+  const box = el("div");
+  let kind = "";
+  main.replaceChildren(el("div", { class: "bar" }, el("h2", {}, "Events"), el("label", {}, "kind ", el("select", { id: "event-kind", onchange: (event) => { kind = event.target.value; show(); } }))), box);
+  let rows = [];
+  const show = () => {
+    const kinds = [...new Set(rows.map((e) => e.kind))].sort(), select = document.getElementById("event-kind");
+    select.replaceChildren(el("option", { value: "" }, "all"), ...kinds.map((k) => el("option", { value: k, selected: k === kind }, k)));
+    const shown = rows.filter((e) => !kind || e.kind === kind);
+    box.replaceChildren(shown.length ? el("div", { class: "card" }, eventTable(shown, (e) => el("button", { onclick: () => app.around(e) }, "Show"))) : empty("Nothing happened in this range that the monitor takes note of: starts and recovery, backups and restores, failovers, errors of severity 17 and up, growths of logs, deadlocks, lost connections, changes of configuration or databases, cleared statistics."));
+  };
+  const load = async () => { rows = await json(`/api/events?${stretch(app)}`); show(); };
+  await load();
+  let last = Date.now();
+  return { beat: (live) => { if (app.isLive() && Date.now() - last > 5000 && !box.contains(document.activeElement)) { last = Date.now(); app.from += live.now - app.to; app.to = live.now; load().catch(() => {}); } } };
 }
 
 export async function alerts(main, app) {

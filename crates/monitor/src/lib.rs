@@ -8,6 +8,7 @@
 //! | [`repository`] | tables on a server, levels of detail, purge |
 //! | [`compare`] | a stretch in figures, two stretches side by side |
 //! | [`alerts`] | thresholds, and who is told |
+//! | [`simulated`] | samples of servers that do not exist |
 //! | [`page`] | login, pages, their interface, `/metrics` |
 //! | [`monitor`] | all of it together, from start to stop |
 //!
@@ -21,6 +22,7 @@ pub mod monitor;
 pub mod page;
 pub mod repository;
 pub mod sampler;
+pub mod simulated;
 pub mod sql;
 pub mod waits;
 

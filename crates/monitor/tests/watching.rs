@@ -410,6 +410,34 @@ fn a_slow_server_is_late_and_its_ticks_are_as_long_as_they_took() {
     program.stop().expect("stops");
 }
 
+#[test]
+fn a_monitor_that_starts_again_stores_on_and_tells_no_statement_twice() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let program = server(dir.path());
+    let watching = monitor(&program);
+    let mut client = common::client(&program);
+    let count = |client: &mut Client, text: &str| {
+        let rows = client.query(text).expect(text);
+        read::integer(&rows[0][0]).expect("a number")
+    };
+    client
+        .execute("WAITFOR DELAY '00:00:00.300'")
+        .expect("waits");
+    let told = "SELECT COUNT(*) FROM DarumaMonitor.dbo.statement AS s JOIN DarumaMonitor.dbo.sql_text AS t ON t.text_id = s.text_id \
+                WHERE s.kind = N'request' AND t.text LIKE N'WAITFOR DELAY%'";
+    eventually("the statement", || count(&mut client, told) == 1);
+    watching.stop();
+    let ticks = "SELECT COUNT(*) FROM DarumaMonitor.dbo.tick_1s";
+    let seen = count(&mut client, ticks);
+    let watching = monitor(&program);
+    eventually("samples of the second monitor", || {
+        count(&mut client, ticks) >= seen + 3
+    });
+    assert_eq!(count(&mut client, told), 1);
+    watching.stop();
+    program.stop().expect("stops");
+}
+
 /// Seconds with one flush each, as the sampler would bring them.
 fn seconds(from: i64, count: i64) -> Vec<Sample> {
     (1..=count)

@@ -10,6 +10,7 @@
 //! | [`quorum`] | which losses a cluster survives (Dynamic Quorum and Dynamic Witness in Windows 2012 R2, 2017) |
 //! | [`ratios`] | on / off ratios of accelerated recovery in one run |
 //! | [`replication`] | synchronous commit and compression of the log stream (The Curious Case of Compression, 2017) |
+//! | [`soak`] | a day of samples in the monitor's repository |
 //! | [`recovery`] | recovery and rollback of large transactions (article of careyson, 2024) |
 //!
 //! Theory: an experiment asks a [`Lab`] for a server, runs statements over TDS, publishes sections as they are done, and
@@ -33,6 +34,7 @@ pub mod ratios;
 pub mod recovery;
 mod recovery_log;
 pub mod replication;
+pub mod soak;
 
 pub use context::{Lab, LabError, LabOptions};
 
@@ -68,6 +70,8 @@ pub enum Experiment {
     Replication(Box<replication::ReplicationArgs>),
     /// Clusters of two to five servers: votes after each loss, and which losses are survived, with and without a witness
     Quorum(Box<quorum::QuorumArgs>),
+    /// A day of samples of ten servers in the monitor's repository: size, time of the page's questions, memory
+    Soak(Box<soak::SoakArgs>),
 }
 
 const EXAMPLES: &str = "\
@@ -115,6 +119,7 @@ pub fn run(args: &LabArgs) -> ExitCode {
         Experiment::Ratios(args) => ratios::run(args),
         Experiment::Replication(args) => replication::run(args),
         Experiment::Quorum(args) => quorum::run(args),
+        Experiment::Soak(args) => soak::run(args),
     };
     match done {
         Ok(ending) => ending.into(),

@@ -279,6 +279,29 @@ pub async fn statements(
     Ok(Json(json!(rows)))
 }
 
+/// A text of a server's statement.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Text {
+    server: i16,
+    text: i64,
+}
+
+/// `GET /api/plans`: plans that a text was seen with.
+pub async fn plans(
+    With(state): With<Arc<State>>,
+    Query(question): Query<Text>,
+) -> Result<Json<Value>, Failure> {
+    known(&state, question.server)?;
+    let rows = ask(move || {
+        Ok(state
+            .shared
+            .repository
+            .plans(question.server, question.text)?)
+    })
+    .await?;
+    Ok(Json(json!(rows)))
+}
+
 /// A server and a moment.
 #[derive(Clone, Debug, Deserialize)]
 pub struct At {

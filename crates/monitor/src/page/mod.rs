@@ -97,6 +97,7 @@ pub fn router(state: Arc<State>) -> Router {
         .route("/api/range", get(api::range))
         .route("/api/live", get(api::live))
         .route("/api/statements", get(api::statements))
+        .route("/api/plans", get(api::plans))
         .route("/api/blocking", get(api::blocking))
         .route("/api/events", get(api::events))
         .route("/api/report", get(report::json))

@@ -19,7 +19,7 @@ pub fn retention(repository: &Repository) -> Result<BTreeMap<String, i64>, Clien
         .chain(&WAIT_LEVELS)
         .map(|level| (level.table.to_string(), level.keep_days))
         .collect();
-    for (table, keep) in [("statement", 30), ("blocking", 30)] {
+    for (table, keep) in [("statement", 30), ("blocking", 30), ("event", 400)] {
         days.insert(table.into(), keep);
     }
     let rows = repository.query("SELECT name, value FROM dbo.setting WHERE name LIKE N'keep.%'")?;
@@ -51,6 +51,8 @@ pub fn all(repository: &Repository, run: u64) -> Result<(), ClientError> {
     // Texts that no statement and no blocked session refers to any more.
     client.execute(
         "DELETE TOP (2000) t FROM dbo.sql_text AS t WHERE NOT EXISTS (SELECT * FROM dbo.statement AS s WHERE s.text_id = \
-         t.text_id) AND NOT EXISTS (SELECT * FROM dbo.blocking AS b WHERE b.text_id = t.text_id);",
+         t.text_id) AND NOT EXISTS (SELECT * FROM dbo.blocking AS b WHERE b.text_id = t.text_id); \
+         DELETE TOP (2000) p FROM dbo.query_plan AS p WHERE NOT EXISTS (SELECT * FROM dbo.sql_text AS t WHERE t.text_id = \
+         p.text_id);",
     )
 }

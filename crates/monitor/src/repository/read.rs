@@ -14,6 +14,8 @@ use serde::Serialize;
 
 /// Rows that a question about statements, events or blocking brings at most.
 const ROWS_MAX: usize = 1_000;
+/// Plans of a text that are shown.
+const PLANS_MAX: usize = 20;
 
 /// A whole number of any type; `None` for NULL.
 pub fn integer(value: &Value) -> Option<i64> {
@@ -191,14 +193,31 @@ impl Repository {
             "SELECT TOP ({ROWS_MAX}) DATEDIFF_BIG(millisecond, '1970-01-01', s.started), \
              DATEDIFF_BIG(millisecond, '1970-01-01', s.ended), s.kind, s.session_id, s.executions, s.duration_us, s.cpu_us, \
              s.reads, s.writes, s.row_count, s.wait_ms, s.log_wait_ms, s.lock_wait_ms, s.io_wait_ms, s.error, \
-             s.database_name, s.login_name, s.application, t.text FROM dbo.statement AS s LEFT JOIN dbo.sql_text AS t ON \
-             t.text_id = s.text_id WHERE s.server_id = {server} AND s.ended > {} AND s.ended <= {} AND s.duration_us >= {} \
+             s.database_name, s.login_name, s.application, t.text, s.text_id, CASE WHEN EXISTS (SELECT * FROM dbo.query_plan AS p \
+             WHERE p.server_id = s.server_id AND p.text_id = s.text_id) THEN 1 ELSE 0 END FROM dbo.statement AS s LEFT JOIN \
+             dbo.sql_text AS t ON t.text_id = s.text_id WHERE s.server_id = {server} AND s.ended > {} AND s.ended <= {} AND s.duration_us >= {} \
              ORDER BY s.duration_us DESC",
             time(from),
             time(to),
             least_ms.saturating_mul(1_000)
         ))?;
         Ok(rows.iter().map(|row| statement(row)).collect())
+    }
+
+    /// Plans that a text was seen with, the newest first.
+    pub fn plans(&self, server: i16, text: i64) -> Result<Vec<PlanRow>, ClientError> {
+        let rows = self.query(&format!(
+            "SELECT TOP ({PLANS_MAX}) DATEDIFF_BIG(millisecond, '1970-01-01', seen), tree FROM dbo.query_plan \
+             WHERE server_id = {server} AND text_id = {text} ORDER BY seen DESC"
+        ))?;
+        let plan = |row: &Vec<Value>| {
+            let mut columns = Columns(row.iter());
+            PlanRow {
+                seen: columns.integer(),
+                tree: columns.text(),
+            }
+        };
+        Ok(rows.iter().map(plan).collect())
     }
 
     /// Events that touch a range, the newest first.
@@ -300,6 +319,8 @@ fn statement(row: &[Value]) -> StatementRow {
         login: columns.text(),
         application: columns.text(),
         text: columns.text(),
+        text_id: columns.text(),
+        has_plan: columns.integer() == 1,
     }
 }
 
@@ -337,6 +358,17 @@ pub struct StatementRow {
     pub login: String,
     pub application: String,
     pub text: String,
+    /// A number that does not fit into one of JavaScript.
+    pub text_id: String,
+    pub has_plan: bool,
+}
+
+/// A plan that a text was seen with.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlanRow {
+    /// When it was seen for the first time: UTC, ms.
+    pub seen: i64,
+    pub tree: String,
 }
 
 /// An event as stored.

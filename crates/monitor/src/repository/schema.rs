@@ -38,6 +38,11 @@ const TABLES: &[(&str, &str)] = &[
         "text_id bigint NOT NULL CONSTRAINT PK_sql_text PRIMARY KEY, text nvarchar(max) NOT NULL",
     ),
     (
+        "query_plan",
+        "server_id smallint NOT NULL, text_id bigint NOT NULL, plan_id bigint NOT NULL, seen datetime2(3) NOT NULL, \
+         tree nvarchar(max) NOT NULL, CONSTRAINT PK_query_plan PRIMARY KEY (server_id, text_id, plan_id)",
+    ),
+    (
         "statement",
         "server_id smallint NOT NULL, ended datetime2(3) NOT NULL, seq int NOT NULL, started datetime2(3) NOT NULL, \
          kind nvarchar(20) NOT NULL, session_id int NOT NULL, executions bigint NOT NULL, duration_us bigint NOT NULL, \

@@ -120,7 +120,6 @@ pub struct Writer {
     types: HashMap<String, (i32, bool)>,
     written: BTreeMap<i16, i64>,
     flushed: Instant,
-    sequence: i32,
     rows: u64,
 }
 
@@ -136,7 +135,6 @@ impl Writer {
             types: HashMap::new(),
             written: BTreeMap::new(),
             flushed: Instant::now(),
-            sequence: 0,
             rows: 0,
         };
         writer.load_types()?;
@@ -270,14 +268,12 @@ impl Writer {
         }
         let mut waits = self.waits.clone();
         self.wait_rows(&samples, &mut waits, &mut batch)?;
-        let mut sequence = self.sequence;
         for sample in &samples {
             for event in &sample.events {
                 event_row(sample.server, event, &mut batch);
             }
             for done in &sample.completed {
-                sequence = sequence.wrapping_add(1) & i32::MAX;
-                statement_row(sample.server, sequence, done, &mut batch);
+                statement_row(sample.server, done, &mut batch);
             }
             if let Some(tick) = &sample.tick {
                 for request in sample.blocking.iter().take(200) {
@@ -289,7 +285,6 @@ impl Writer {
         self.client.execute(&batch)?;
         self.rollups = rollups;
         self.waits = waits;
-        self.sequence = sequence;
         self.rows += ticks.len() as u64;
         for (server, row) in &ticks {
             self.written.insert(*server, row.at);
@@ -455,15 +450,31 @@ fn cut(text: &str, chars: usize) -> String {
     text.chars().take(chars).collect()
 }
 
+/// Starts of a server that are closer together than this are one, read twice.
+const SAME_START_MS: i64 = 2_000;
+
+/// A row for an event, unless it is there: a log is read again by the next monitor, and a transaction whose answer was lost is
+/// written again.
 fn event_row(server: i16, event: &Event, batch: &mut String) {
     let until = event.until.map_or("NULL".to_string(), time);
+    let apart = if event.kind == "restart" {
+        SAME_START_MS
+    } else {
+        0
+    };
+    let (kind, words) = (
+        quoted(&cut(&event.kind, 30)),
+        quoted(&cut(&event.words, WORDS_CHARS)),
+    );
     let _ = writeln!(
         batch,
-        "INSERT dbo.event (server_id, at, until, kind, severity, words) VALUES ({server}, {}, {until}, {}, {}, {});",
+        "IF NOT EXISTS (SELECT * FROM dbo.event WHERE server_id = {server} AND at BETWEEN {} AND {} AND kind = {kind} AND \
+         words = {words}) INSERT dbo.event (server_id, at, until, kind, severity, words) VALUES ({server}, {}, {until}, {kind}, \
+         {}, {words});",
+        time(event.at - apart),
+        time(event.at + apart),
         time(event.at),
-        quoted(&cut(&event.kind, 30)),
         event.severity,
-        quoted(&cut(&event.words, WORDS_CHARS))
     );
 }
 
@@ -472,10 +483,7 @@ fn text_id(text: Option<&Arc<str>>, batch: &mut String) -> String {
     let Some(text) = text.filter(|text| !text.is_empty()) else {
         return "NULL".into();
     };
-    let digest = Sha256::digest(text.as_bytes());
-    let mut first = [0; 8];
-    first.copy_from_slice(digest.as_slice().get(..8).unwrap_or(&[0; 8]));
-    let id = i64::from_le_bytes(first);
+    let id = number_of(text);
     let _ = writeln!(
         batch,
         "IF NOT EXISTS (SELECT * FROM dbo.sql_text WHERE text_id = {id}) INSERT dbo.sql_text (text_id, text) \
@@ -485,17 +493,46 @@ fn text_id(text: Option<&Arc<str>>, batch: &mut String) -> String {
     id.to_string()
 }
 
-fn statement_row(server: i16, sequence: i32, done: &Completed, batch: &mut String) {
-    let text = text_id(done.text.as_ref(), batch);
-    let ended = done.started + done.duration_us / 1_000;
+/// The same number for the same text.
+fn number_of(text: &str) -> i64 {
+    let digest = Sha256::digest(text.as_bytes());
+    let mut first = [0; 8];
+    first.copy_from_slice(digest.as_slice().get(..8).unwrap_or(&[0; 8]));
+    i64::from_le_bytes(first)
+}
+
+/// A row for the plan of a text, unless it is there.
+fn plan_row(server: i16, text: &str, at: i64, plan: &str, batch: &mut String) {
+    let id = number_of(plan);
     let _ = writeln!(
         batch,
-        "INSERT dbo.statement (server_id, ended, seq, started, kind, session_id, executions, duration_us, cpu_us, reads, \
-         writes, row_count, wait_ms, log_wait_ms, lock_wait_ms, io_wait_ms, error, database_name, login_name, application, \
-         text_id) VALUES ({server}, {}, {sequence}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {text});",
-        time(ended),
-        time(done.started),
-        quoted(&cut(&done.kind, 20)),
+        "IF NOT EXISTS (SELECT * FROM dbo.query_plan WHERE server_id = {server} AND text_id = {text} AND plan_id = {id}) \
+         INSERT dbo.query_plan (server_id, text_id, plan_id, seen, tree) VALUES ({server}, {text}, {id}, {}, {});",
+        time(at),
+        quoted(plan)
+    );
+}
+
+/// A row for a statement, unless it is there: the ring of a server tells its last ones again to a monitor that starts again. Those
+/// that ended in the same millisecond are numbered.
+fn statement_row(server: i16, done: &Completed, batch: &mut String) {
+    let text = text_id(done.text.as_ref(), batch);
+    let ended = done.started + done.duration_us / 1_000;
+    if let Some(plan) = done.plan.as_ref().filter(|_| text != "NULL") {
+        plan_row(server, &text, ended, plan, batch);
+    }
+    let (ended, started) = (time(ended), time(done.started));
+    let kind = quoted(&cut(&done.kind, 20));
+    let _ = writeln!(
+        batch,
+        "IF NOT EXISTS (SELECT * FROM dbo.statement WHERE server_id = {server} AND ended = {ended} AND session_id = {} AND \
+         started = {started} AND kind = {kind} AND duration_us = {} AND ISNULL(text_id, 0) = ISNULL({text}, 0)) \
+         INSERT dbo.statement (server_id, ended, seq, started, kind, session_id, executions, duration_us, cpu_us, reads, writes, \
+         row_count, wait_ms, log_wait_ms, lock_wait_ms, io_wait_ms, error, database_name, login_name, application, text_id) \
+         SELECT {server}, {ended}, ISNULL(MAX(seq), 0) + 1, {started}, {kind}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, \
+         {}, {}, {text} FROM dbo.statement WHERE server_id = {server} AND ended = {ended};",
+        done.session,
+        done.duration_us,
         done.session,
         done.executions,
         done.duration_us,

@@ -24,7 +24,7 @@ pub struct Part {
 
 /// Settings of the session: it never blocks anybody and is never chosen over somebody.
 pub const SETTINGS: &str = "SET NOCOUNT ON; SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; SET LOCK_TIMEOUT 200; \
-     SET DEADLOCK_PRIORITY LOW;";
+     SET DEADLOCK_PRIORITY LOW; SET TEXTSIZE 2147483647;";
 
 /// What stands at the head of every batch: the server's own clock, its start, and how far its local time is from UTC.
 pub const CLOCK: &str = "SELECT 'clock', ms_ticks, DATEDIFF_BIG(millisecond, '1970-01-01', SYSUTCDATETIME()), \
@@ -50,7 +50,7 @@ const fn ten_seconds(name: &'static str, text: &'static str) -> Part {
 }
 
 /// All parts but the clock.
-pub const PARTS: [Part; 16] = [
+pub const PARTS: [Part; 18] = [
     second(
         "wait",
         "SELECT 'wait', wait_type, waiting_tasks_count, wait_time_ms, signal_wait_time_ms FROM sys.dm_os_wait_stats \
@@ -116,6 +116,18 @@ pub const PARTS: [Part; 16] = [
          DB_NAME(database_id), login_name, program_name, host_name, text FROM sys.dm_exec_completed_requests \
          WHERE sequence > @@completed@@;",
     ),
+    second(
+        "role",
+        "SELECT 'role', g.name, s.role_desc, s.synchronization_health_desc FROM sys.dm_hadr_availability_replica_states AS s \
+         JOIN sys.availability_groups AS g ON g.group_id = s.group_id WHERE s.is_local = 1;",
+    ),
+    ten_seconds(
+        "backup",
+        "SELECT TOP (500) 'backup', backup_set_id, database_name, type, DATEDIFF_BIG(millisecond, '1970-01-01', \
+         backup_start_date), DATEDIFF_BIG(millisecond, '1970-01-01', backup_finish_date), backup_size, \
+         compressed_backup_size FROM msdb.dbo.backupset WHERE backup_set_id > @@backups@@ AND backup_finish_date > \
+         DATEADD(hour, -1, GETDATE()) ORDER BY backup_set_id;",
+    ),
     ten_seconds(
         "versions",
         "SELECT 'versions', SUM(persistent_version_store_size_kb) FROM sys.dm_tran_persistent_version_store_stats;",
@@ -140,13 +152,15 @@ pub const PARTS: [Part; 16] = [
         pace: Pace::TenSeconds,
         text: "SELECT 'statement', sql_handle, statement_start_offset, statement_end_offset, execution_count, \
                total_worker_time, total_elapsed_time, total_logical_reads, total_logical_writes, total_rows, \
-               DATEDIFF_BIG(millisecond, '1970-01-01', last_execution_time), last_elapsed_time, total_wait_time, \
+               DATEDIFF_BIG(millisecond, '1970-01-01', last_execution_time), last_elapsed_time, plan_handle, \
+               query_plan_hash, total_wait_time, \
                total_log_wait_time, total_lock_wait_time, total_io_wait_time FROM sys.dm_exec_query_stats \
                WHERE total_elapsed_time >= 100000;",
         or: Some(
             "SELECT 'statement', sql_handle, statement_start_offset, statement_end_offset, execution_count, \
              total_worker_time, total_elapsed_time, total_logical_reads, total_logical_writes, total_rows, \
-             DATEDIFF_BIG(millisecond, '1970-01-01', last_execution_time), last_elapsed_time FROM sys.dm_exec_query_stats \
+             DATEDIFF_BIG(millisecond, '1970-01-01', last_execution_time), last_elapsed_time, plan_handle, \
+             query_plan_hash FROM sys.dm_exec_query_stats \
              WHERE total_elapsed_time >= 100000;",
         ),
     },
@@ -158,3 +172,5 @@ pub const PARTS: [Part; 16] = [
 
 /// Mark in the part `completed` that is replaced by the last sequence number seen.
 pub const COMPLETED_MARK: &str = "@@completed@@";
+/// Mark in the part `backup` that is replaced by the last number seen.
+pub const BACKUPS_MARK: &str = "@@backups@@";

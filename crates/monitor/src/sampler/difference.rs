@@ -103,7 +103,7 @@ pub fn tick(before: &Reading, now: &Reading, interval_ms: i64) -> Option<(Tick, 
     let (waits, fell) = wait_differences(before, now, restarted);
     classes(&waits, now, &mut values);
     if restarted {
-        events.push(Event::new(now.started, "restart", "The server started."));
+        events.push(started(now.started));
     } else if cleared || fell {
         events.push(Event::new(
             now.utc,
@@ -122,8 +122,15 @@ pub fn tick(before: &Reading, now: &Reading, interval_ms: i64) -> Option<(Tick, 
     Some((tick, events))
 }
 
+/// The event of a start of the server: UTC, ms.
+pub fn started(at: i64) -> Event {
+    Event::new(at, "restart", "The server started.")
+}
+
 fn wait_differences(before: &Reading, now: &Reading, restarted: bool) -> (Vec<WaitDelta>, bool) {
-    let mut fell = false;
+    // Every type that ever waited is told each time: one that is gone was cleared, and has not waited since.
+    let gone = |wait_type: &String| !now.waits.contains_key(wait_type);
+    let mut fell = !restarted && before.waits.keys().any(gone);
     let mut deltas = Vec::new();
     for (wait_type, total) in &now.waits {
         let base = match before.waits.get(wait_type) {
@@ -221,6 +228,16 @@ mod tests {
         assert_eq!(tick.values.get("log_flushes"), None);
         assert_eq!(tick.values.get("wait_log"), Some(0.0));
         assert!(tick.waits.is_empty());
+        assert_eq!(events[0].kind, "cleared");
+    }
+
+    #[test]
+    fn waits_that_were_cleared_and_did_not_come_again_are_told() {
+        let mut now = reading(2_000, 500, 900);
+        now.waits.remove("WRITELOG");
+        let (tick, events) = tick(&reading(1_000, 500, 900), &now, 1_000).expect("time passed");
+        assert!(tick.waits.is_empty());
+        assert_eq!(events.len(), 1);
         assert_eq!(events[0].kind, "cleared");
     }
 

@@ -6,6 +6,9 @@
 //! | [`reading`] | an answer as totals and values |
 //! | [`difference`] | two readings to a tick |
 //! | `deadlock` | who was on the cycle, from the server's own event session |
+//! | `errorlog` | recovery, serious errors, restores, from the server's own log |
+//! | `happened` | backups, changes of roles, databases, configuration, growths of logs as events |
+//! | `plan` | plans of statements as short trees |
 //! | [`live`] | what is known right now, and what waits to be stored |
 //! | `texts` | statement texts, fetched once each, with their literals masked |
 //!
@@ -20,20 +23,26 @@
 pub mod batch;
 mod deadlock;
 pub mod difference;
+mod errorlog;
+mod happened;
 pub mod live;
+mod plan;
 pub mod reading;
 mod row;
 pub use row::{integer, number};
 mod texts;
+mod xml;
 
 use batch::{PARTS, SETTINGS};
 use daruma_client::client::{Client, ClientError, Options};
 use deadlock::Deadlocks;
 use difference::{Event, LATE, Tick};
+use errorlog::ErrorLog;
+use happened::Happened;
 use live::{Outbox, Sample, Server, State, TICKS_KEPT};
-use reading::{Completed, Reading, Request, Statement, StatementKey};
+use reading::{Completed, PlanKey, Reading, Request, Statement, StatementKey};
 use rustix::time::{ClockId, clock_gettime};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,6 +59,8 @@ const LATE_AFTER: Duration = Duration::from_millis(800);
 const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 /// .. and its connection broken after this.
 pub const BREAK_AFTER: Duration = Duration::from_secs(15);
+/// A question beside the ticks has less: no tick waits for it for long.
+const ASIDE_TIMEOUT: Duration = Duration::from_secs(2);
 const RETRY_MIN: Duration = Duration::from_millis(250);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 /// Ticks over which the own cost is averaged.
@@ -58,6 +69,11 @@ const COST_TICKS: usize = 30;
 const COST_PERCENT_MAX: f64 = 1.0;
 /// Requests shorter than this are not kept when they end.
 const COMPLETED_MS_MIN: i64 = 1_000;
+/// The error log, where it is reported as missing.
+const LOG: &str = "error log";
+/// Plans that are asked for with one tick, and plans that are remembered as asked for.
+const PLANS_MAX: usize = 5;
+const PLANS_KNOWN_MAX: usize = 2_000;
 /// Application name of the session; the monitor leaves its own requests out by it.
 pub const APPLICATION: &str = "DarumaMonitor";
 
@@ -90,9 +106,11 @@ pub fn watch(
         has_statements: false,
         seen: HashMap::new(),
         statements: None,
-        databases: None,
-        configuration: None,
+        plans: HashSet::new(),
+        happened: Happened::default(),
         deadlocks: Deadlocks::default(),
+        log: ErrorLog::default(),
+        mask: settings.mask,
         noticed: Vec::new(),
         cpu_before: thread_cpu_ms(),
     };
@@ -150,9 +168,12 @@ struct Sampler<'a> {
     /// Requests that ran at the last tick, for servers without a ring.
     seen: HashMap<(i64, i64), Request>,
     statements: Option<BTreeMap<StatementKey, Statement>>,
-    databases: Option<Vec<reading::Database>>,
-    configuration: Option<BTreeMap<String, String>>,
+    /// Plans that were asked for.
+    plans: HashSet<(StatementKey, PlanKey)>,
+    happened: Happened,
     deadlocks: Deadlocks,
+    log: ErrorLog,
+    mask: bool,
     /// Events that the next sample takes along.
     noticed: Vec<Event>,
     cpu_before: f64,
@@ -224,7 +245,10 @@ impl Sampler<'_> {
         for (slot, part) in found.iter_mut().zip(PARTS) {
             for text in [Some(part.text), part.or].into_iter().flatten() {
                 // None of what was before matters for the question whether it is answered.
-                let tried = text.replace(batch::COMPLETED_MARK, &i64::MAX.to_string());
+                let most = i64::MAX.to_string();
+                let tried = text
+                    .replace(batch::COMPLETED_MARK, &most)
+                    .replace(batch::BACKUPS_MARK, &most);
                 match self.rows(client, &tried) {
                     Ok(_) => *slot = Some(text),
                     Err(ClientError::Server { message }) => {
@@ -258,7 +282,7 @@ impl Sampler<'_> {
         let slow_due = self.number.is_multiple_of(10);
         self.number += 1;
         let begun = Instant::now();
-        let text = reading::batch(parts, slow_due, self.completed);
+        let text = reading::batch(parts, slow_due, self.completed, self.happened.last_backup());
         let rows = match self.rows(client, &text) {
             Ok(rows) => rows,
             Err(error @ ClientError::Server { .. }) if !slow_due => {
@@ -279,10 +303,28 @@ impl Sampler<'_> {
             reading.statements.get_or_insert_default();
         }
         self.carry_slow(&mut reading);
-        self.fetch_texts(client, &mut reading)?;
-        self.fetch_deadlocks(client, &reading)?;
+        // What was read counts, whatever becomes of the questions beside it.
+        let fetched = self.fetch_texts(client, &mut reading);
+        self.count_deadlocks(&reading);
         self.take(reading, answered);
-        Ok(())
+        fetched?;
+        client.set_query_timeout(Some(ASIDE_TIMEOUT));
+        let told = self.look_aside(client);
+        client.set_query_timeout(Some(QUERY_TIMEOUT));
+        told
+    }
+
+    /// Questions that are asked seldom. What they bring goes along with the next sample.
+    fn look_aside(&mut self, client: &mut Client) -> Result<(), ClientError> {
+        let Some((now, started, offset)) = self
+            .before
+            .as_ref()
+            .map(|r| (r.utc, r.started, r.offset_ms))
+        else {
+            return Ok(());
+        };
+        self.fetch_deadlocks(client, now)?;
+        self.fetch_log(client, now, started, offset)
     }
 
     /// A part that failed this once: error 1222 of a lock, for example. The tick is lost, the connection goes on.
@@ -346,12 +388,8 @@ impl Sampler<'_> {
         self.fetch_statement_texts(client, reading)
     }
 
-    /// Graphs of deadlocks that were counted.
-    fn fetch_deadlocks(
-        &mut self,
-        client: &mut Client,
-        reading: &Reading,
-    ) -> Result<(), ClientError> {
+    /// How many deadlocks the server counted since the last reading.
+    fn count_deadlocks(&mut self, reading: &Reading) {
         let counted = |reading: &Reading| reading.total_of("deadlocks");
         let before = self.before.as_ref();
         let grown = match (before.and_then(counted), counted(reading)) {
@@ -359,7 +397,11 @@ impl Sampler<'_> {
             _ => 0,
         };
         self.deadlocks.counted(grown, reading.utc);
-        if !self.deadlocks.are_due(reading.utc) {
+    }
+
+    /// Graphs of deadlocks that were counted. A server that does not answer is not asked again until there is another.
+    fn fetch_deadlocks(&mut self, client: &mut Client, now: i64) -> Result<(), ClientError> {
+        if !self.deadlocks.are_due(now) {
             return Ok(());
         }
         match self.rows(client, deadlock::RING) {
@@ -371,12 +413,48 @@ impl Sampler<'_> {
                 }
                 Ok(())
             }
-            Err(ClientError::Server { .. }) => {
+            Err(error) => {
                 self.deadlocks.give_up();
+                unless_fatal(error)
+            }
+        }
+    }
+
+    /// What the error log has new.
+    fn fetch_log(
+        &mut self,
+        client: &mut Client,
+        now: i64,
+        started: i64,
+        offset: i64,
+    ) -> Result<(), ClientError> {
+        if !self.log.is_due(now) {
+            return Ok(());
+        }
+        let question = self.log.question(now, started, offset);
+        let begun = Instant::now();
+        match self.rows(client, &question) {
+            Ok(rows) => {
+                self.log.looked(now, begun.elapsed().as_millis());
+                self.note_missing(LOG, None);
+                self.noticed
+                    .append(&mut self.log.read(&rows, offset, self.mask));
                 Ok(())
             }
-            Err(error) => Err(error),
+            Err(error) => {
+                self.log.failed(now);
+                self.note_missing(LOG, Some(&error));
+                unless_fatal(error)
+            }
         }
+    }
+
+    /// Says that something is not answered, and why, or that it is again.
+    fn note_missing(&self, name: &'static str, error: Option<&ClientError>) {
+        let mut live = self.server.live();
+        live.missing.retain(|(known, _)| *known != name);
+        live.missing
+            .extend(error.map(|error| (name, error.to_string())));
     }
 
     /// Statements of the plan cache that ran since the last look become completed rows, with their texts.
@@ -397,6 +475,10 @@ impl Sampler<'_> {
                 .collect(),
             None => Vec::new(),
         };
+        let plans: HashMap<StatementKey, PlanKey> = grown
+            .iter()
+            .filter_map(|(key, _)| Some((key.clone(), now.get(key)?.plan.clone())))
+            .collect();
         self.statements = Some(now);
         grown.sort_by_key(|(_, done)| std::cmp::Reverse(done.duration_us));
         grown.truncate(50);
@@ -413,6 +495,7 @@ impl Sampler<'_> {
                 self.texts.keep_handle(handle, text);
             }
         }
+        self.fetch_plans(client, &mut grown, &plans)?;
         for (key, mut done) in grown {
             done.text = self.texts.of_statement(&key);
             // Its own questions are the monitor's cost, which is shown as such.
@@ -427,9 +510,51 @@ impl Sampler<'_> {
         Ok(())
     }
 
+    /// Plans of the statements among these that have one which is not known, some at a time.
+    fn fetch_plans(
+        &mut self,
+        client: &mut Client,
+        grown: &mut [(StatementKey, Completed)],
+        plans: &HashMap<StatementKey, PlanKey>,
+    ) -> Result<(), ClientError> {
+        if self.plans.len() > PLANS_KNOWN_MAX {
+            self.plans.clear();
+        }
+        let mut asked = Vec::new();
+        let mut batch = String::new();
+        for (number, (key, _)) in grown.iter().enumerate() {
+            let Some(plan) = plans.get(key).filter(|plan| !plan.0.is_empty()) else {
+                continue;
+            };
+            let known = self.plans.contains(&(key.clone(), plan.clone()));
+            if known || self.texts.is_own_handle(&key.0) || asked.len() >= PLANS_MAX {
+                continue;
+            }
+            asked.push((key.clone(), plan.clone()));
+            batch.push_str(&texts::plan_question(number, &plan.0, key));
+        }
+        if asked.is_empty() {
+            return Ok(());
+        }
+        self.plans.extend(asked);
+        let rows = match self.rows(client, &batch) {
+            Ok(rows) => rows,
+            Err(error) => return unless_fatal(error),
+        };
+        for row in &rows {
+            let mut columns = row::Row::of(row);
+            let number = columns.integer().and_then(|n| usize::try_from(n).ok());
+            let tree = plan::tree(&columns.text(), &self.texts);
+            if let Some((_, done)) = number.and_then(|n| grown.get_mut(n)) {
+                done.plan = tree.map(Arc::from);
+            }
+        }
+        Ok(())
+    }
+
     fn take(&mut self, mut reading: Reading, answered: Duration) {
         let mut events = std::mem::take(&mut self.noticed);
-        events.append(&mut self.changes(&mut reading));
+        events.append(&mut self.happened.of(&mut reading));
         let mut completed = std::mem::take(&mut reading.completed);
         completed.retain(|done| done.application != APPLICATION);
         if let Some(last) = completed.iter().map(|done| done.sequence).max() {
@@ -448,6 +573,12 @@ impl Sampler<'_> {
             // Its ring begins anew.
             self.completed = -1;
             self.statements = None;
+            self.log.look_soon();
+            self.happened.restarted();
+        }
+        if self.before.is_none() {
+            // Of a monitor that starts with its server nobody else tells it; what is stored already stays once.
+            events.push(difference::started(reading.started));
         }
         let interval_ms = i64::try_from(self.interval.as_millis()).unwrap_or(1_000);
         let made = self
@@ -456,6 +587,7 @@ impl Sampler<'_> {
             .and_then(|before| difference::tick(before, &reading, interval_ms));
         let tick = made.map(|(mut tick, mut noticed)| {
             events.append(&mut noticed);
+            events.extend(self.happened.growth(&tick));
             tick.values.set("monitor_cpu_ms", own_ms);
             if answered > LATE_AFTER {
                 tick.flags |= LATE;
@@ -597,28 +729,6 @@ impl Sampler<'_> {
             .collect()
     }
 
-    /// Differences of what seldom changes become events.
-    fn changes(&mut self, reading: &mut Reading) -> Vec<Event> {
-        let mut events = Vec::new();
-        if let Some(now) = reading.configuration.take() {
-            for (name, value) in &now {
-                let before = self.configuration.as_ref().and_then(|c| c.get(name));
-                if let Some(before) = before.filter(|before| *before != value) {
-                    let words = format!("Configuration: {name} from {before} to {value}.");
-                    events.push(Event::new(reading.utc, "configuration", words));
-                }
-            }
-            self.configuration = Some(now);
-        }
-        if let Some(now) = &reading.databases {
-            if let Some(before) = &self.databases {
-                database_changes(before, now, reading.utc, &mut events);
-            }
-            self.databases = Some(now.clone());
-        }
-        events
-    }
-
     fn lost(&self, error: &ClientError) {
         let state = match error {
             ClientError::LoginRefused { .. } => State::Refused,
@@ -645,43 +755,11 @@ impl Sampler<'_> {
     }
 }
 
-fn database_changes(
-    before: &[reading::Database],
-    now: &[reading::Database],
-    at: i64,
-    events: &mut Vec<Event>,
-) {
-    for database in now {
-        match before.iter().find(|known| known.name == database.name) {
-            None => events.push(Event::new(
-                at,
-                "database",
-                format!("Database {} came.", database.name),
-            )),
-            Some(known) => {
-                for (what, from, to) in [
-                    ("state", &known.state, &database.state),
-                    ("recovery model", &known.recovery, &database.recovery),
-                    ("delayed durability", &known.delayed, &database.delayed),
-                ] {
-                    if from != to {
-                        let words = format!("Database {}: {what} {from} to {to}.", database.name);
-                        events.push(Event::new(at, "database", words));
-                    }
-                }
-                if known.accelerated != database.accelerated {
-                    let to = if database.accelerated { "ON" } else { "OFF" };
-                    let words = format!("Database {}: accelerated recovery {to}.", database.name);
-                    events.push(Event::new(at, "database", words));
-                }
-            }
-        }
-    }
-    for database in before {
-        if !now.iter().any(|known| known.name == database.name) {
-            let words = format!("Database {} went.", database.name);
-            events.push(Event::new(at, "database", words));
-        }
+/// An error that leaves the connection usable is none of the tick's.
+fn unless_fatal(error: ClientError) -> Result<(), ClientError> {
+    match error.is_fatal() {
+        true => Err(error),
+        false => Ok(()),
     }
 }
 

@@ -70,6 +70,8 @@ pub struct Completed {
     pub application: String,
     pub host: String,
     pub text: Option<Arc<str>>,
+    /// Its plan as a tree of text, when it was seen for the first time.
+    pub plan: Option<Arc<str>>,
 }
 
 /// Totals of a statement in the plan cache.
@@ -83,6 +85,7 @@ pub struct Statement {
     pub rows: i64,
     pub last_started: i64,
     pub last_elapsed_us: i64,
+    pub plan: PlanKey,
     /// 0 where the server does not say what statements wait for.
     pub wait_us: i64,
     pub log_wait_us: i64,
@@ -92,6 +95,32 @@ pub struct Statement {
 
 /// Names a statement: handle of its text, first and last byte in it.
 pub type StatementKey = (Vec<u8>, i64, i64);
+
+/// Names a plan: its handle, and a number that differs for plans of another shape.
+pub type PlanKey = (Vec<u8>, Vec<u8>);
+
+/// A backup that is done.
+#[derive(Clone, Debug, Default)]
+pub struct Backup {
+    pub number: i64,
+    pub database: String,
+    /// D, I or L: whole, difference, log.
+    pub kind: String,
+    /// UTC, ms.
+    pub started: i64,
+    pub ended: i64,
+    /// Before and after compression.
+    pub bytes: f64,
+    pub bytes_written: f64,
+}
+
+/// What this server is in a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    pub group: String,
+    pub role: String,
+    pub health: String,
+}
 
 /// A keeper of old versions.
 #[derive(Clone, Debug, Serialize)]
@@ -137,6 +166,8 @@ pub struct Reading {
     pub pins: Option<Vec<Pin>>,
     pub databases: Option<Vec<Database>>,
     pub configuration: Option<BTreeMap<String, String>>,
+    pub backups: Vec<Backup>,
+    pub roles: Vec<Role>,
 }
 
 impl Default for Reading {
@@ -157,18 +188,27 @@ impl Default for Reading {
             pins: None,
             databases: None,
             configuration: None,
+            backups: Vec::new(),
+            roles: Vec::new(),
         }
     }
 }
 
 /// The batch of a tick: the clock and every part that is there and due.
-pub fn batch(texts: &[Option<&'static str>; PARTS.len()], all: bool, completed: i64) -> String {
+/// `completed` and `backups` are the last numbers that were seen of each.
+pub fn batch(
+    texts: &[Option<&'static str>; PARTS.len()],
+    all: bool,
+    completed: i64,
+    backups: i64,
+) -> String {
     let mut batch = String::from(CLOCK);
     for (part, text) in PARTS.iter().zip(texts) {
         let due = all || part.pace == Pace::Second;
         if let Some(text) = text.filter(|_| due) {
             batch.push('\n');
-            batch.push_str(&text.replace(super::batch::COMPLETED_MARK, &completed.to_string()));
+            let text = text.replace(super::batch::COMPLETED_MARK, &completed.to_string());
+            batch.push_str(&text.replace(super::batch::BACKUPS_MARK, &backups.to_string()));
         }
     }
     batch
@@ -218,6 +258,12 @@ impl Reading {
             "head" if self.requests.len() < ROWS_MAX => self.head(&mut row),
             "completed" if self.completed.len() < ROWS_MAX => self.finished(&mut row),
             "statement" => self.statement(&mut row),
+            "backup" if self.backups.len() < ROWS_MAX => self.backup(&mut row),
+            "role" if self.roles.len() < ROWS_MAX => self.roles.push(Role {
+                group: row.text(),
+                role: row.text(),
+                health: row.text(),
+            }),
             "pin" => self.pin(&mut row),
             "database" => self.database(&mut row),
             "configuration" => {
@@ -427,8 +473,9 @@ impl Reading {
         };
         let last = row.integer();
         statement.last_started = self.utc_of(last);
+        statement.last_elapsed_us = row.integer().unwrap_or(0);
+        statement.plan = (row.bytes(), row.bytes());
         let mut next = || row.integer().unwrap_or(0);
-        statement.last_elapsed_us = next();
         statement.wait_us = next();
         statement.log_wait_us = next();
         statement.lock_wait_us = next();
@@ -437,6 +484,21 @@ impl Reading {
         if known.len() < ROWS_MAX {
             known.insert(key, statement);
         }
+    }
+
+    fn backup(&mut self, row: &mut Row<'_>) {
+        let mut backup = Backup {
+            number: row.integer().unwrap_or(0),
+            database: row.text(),
+            kind: row.text(),
+            ..Backup::default()
+        };
+        let (started, ended) = (row.integer(), row.integer());
+        backup.started = self.utc_of(started);
+        backup.ended = self.utc_of(ended);
+        backup.bytes = row.number();
+        backup.bytes_written = row.number();
+        self.backups.push(backup);
     }
 
     fn pin(&mut self, row: &mut Row<'_>) {

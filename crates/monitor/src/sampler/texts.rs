@@ -1,5 +1,6 @@
 //! Statement texts: fetched once each, masked before anything else sees them, and forgotten when nothing needs them.
 
+use super::plan::DOCUMENT_BYTES_MAX;
 use super::reading::{Request, StatementKey, text_row};
 use daruma_syntax::mask::mask_literals;
 use daruma_value::Value;
@@ -65,6 +66,11 @@ impl Texts {
         }
     }
 
+    /// Is it the handle of a batch of the monitor itself, as far as its text is known?
+    pub fn is_own_handle(&self, handle: &[u8]) -> bool {
+        self.handles.get(handle).is_none_or(|text| is_own(text))
+    }
+
     /// Is the text behind a handle known?
     pub fn has_handle(&self, handle: &[u8]) -> bool {
         self.handles.contains_key(handle)
@@ -121,17 +127,32 @@ pub fn batch<'a>(handles: impl Iterator<Item = &'a [u8]>) -> String {
         if handle.is_empty() {
             continue;
         }
-        let mut hex = String::with_capacity(handle.len() * 2);
-        for byte in handle {
-            // Writing to a string cannot fail.
-            let _ = write!(hex, "{byte:02x}");
-        }
+        let hex = hex(handle);
         let _ = writeln!(
             batch,
             "SELECT 'text', {number}, text FROM sys.dm_exec_sql_text(0x{hex});"
         );
     }
     batch
+}
+
+/// Asks for the plan of one statement of a batch; one that is too long comes as NULL.
+pub fn plan_question(number: usize, plan: &[u8], statement: &StatementKey) -> String {
+    let (_, start, end) = statement;
+    format!(
+        "SELECT 'plan', {number}, CASE WHEN DATALENGTH(query_plan) <= {DOCUMENT_BYTES_MAX} THEN query_plan END FROM \
+         sys.dm_exec_text_query_plan(0x{}, {start}, {end});\n",
+        hex(plan)
+    )
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut hex = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
 }
 
 /// The answer to [`batch`].

@@ -12,8 +12,8 @@ use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// The password of `sa`.
@@ -203,6 +203,8 @@ struct Held {
     ms: AtomicU64,
     /// A question was sent whose answer has not begun.
     asked: AtomicBool,
+    /// A connection that sends these bytes gets no answer any more.
+    silent: Mutex<Vec<u8>>,
 }
 
 impl Proxy {
@@ -219,15 +221,25 @@ impl Proxy {
                 };
                 let [question, answer] = [&client, &server].map(|s| s.try_clone().expect("a copy"));
                 let (up, down) = (held.clone(), held.clone());
+                let is_silent = Arc::new(AtomicBool::new(false));
+                let hush = is_silent.clone();
                 std::thread::spawn(move || {
-                    pass(question, server, || up.asked.store(true, Ordering::SeqCst));
+                    pass(question, server, |bytes| {
+                        up.asked.store(true, Ordering::SeqCst);
+                        let part = up.silent.lock().expect("whole");
+                        if !part.is_empty() && bytes.windows(part.len()).any(|w| w == *part) {
+                            hush.store(true, Ordering::SeqCst);
+                        }
+                        true
+                    });
                 });
                 std::thread::spawn(move || {
-                    pass(answer, client, || {
+                    pass(answer, client, |_| {
                         if down.asked.swap(false, Ordering::SeqCst) {
                             let ms = down.ms.load(Ordering::SeqCst);
                             std::thread::sleep(Duration::from_millis(ms));
                         }
+                        !is_silent.load(Ordering::SeqCst)
                     });
                 });
             }
@@ -240,13 +252,19 @@ impl Proxy {
         let ms = u64::try_from(time.as_millis()).expect("not for ever");
         self.state.ms.store(ms, Ordering::SeqCst);
     }
+
+    /// A connection that asks something with this text gets no answer any more.
+    pub fn silence(&self, text: &str) {
+        let bytes = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        *self.state.silent.lock().expect("whole") = bytes;
+    }
 }
 
-fn pass(mut from: TcpStream, mut to: TcpStream, mut before: impl FnMut()) {
+/// Hands on what `before` lets through.
+fn pass(mut from: TcpStream, mut to: TcpStream, mut before: impl FnMut(&[u8]) -> bool) {
     let mut bytes = vec![0; 256 << 10];
     while let Ok(count @ 1..) = from.read(&mut bytes) {
-        before();
-        if to.write_all(&bytes[..count]).is_err() {
+        if before(&bytes[..count]) && to.write_all(&bytes[..count]).is_err() {
             break;
         }
     }
