@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the Debian package, as `cargo xtask dist` does: build.sh [BINARY] [FOLDER] [REVISION]   (target/dist/daruma, target/dist, 1)
 #
-# Man pages and completion come from the program itself, so it must run on this machine. The same program and the same
+# Man pages and completion come from the program itself, so it must run on this machine; RUNNER names an emulator for one of another
+# kind. The same program and the same
 # SOURCE_DATE_EPOCH (the commit's time without it) give the same bytes.
 set -euo pipefail
 
@@ -15,8 +16,14 @@ done
 SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct)}"
 export SOURCE_DATE_EPOCH
 
-version=$("$binary" --version | cut -d' ' -f2)-$revision
-architecture=$(dpkg --print-architecture)
+run() { ${RUNNER:-} "$binary" "$@"; }
+version=$(run --version | cut -d' ' -f2)-$revision
+# The machine that the program's header names.
+case $(od -An -tx2 -j18 -N2 "$binary" | tr -d ' ') in
+    003e) architecture=amd64 ;;
+    00b7) architecture=arm64 ;;
+    *) architecture=$(dpkg --print-architecture) ;;
+esac
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 chmod 0755 "$tree"
@@ -26,9 +33,9 @@ install -D -m 0644 "$here/daruma.service" "$tree/lib/systemd/system/daruma.servi
 install -D -m 0644 "$here/daruma.conf" "$tree/etc/daruma/daruma.conf"
 for shell in bash:bash-completion/completions/daruma zsh:zsh/vendor-completions/_daruma fish:fish/vendor_completions.d/daruma.fish; do
     install -d "$(dirname "$tree/usr/share/${shell#*:}")"
-    "$binary" completion "${shell%%:*}" > "$tree/usr/share/${shell#*:}"
+    run completion "${shell%%:*}" > "$tree/usr/share/${shell#*:}"
 done
-"$binary" manual "$tree/usr/share/man/man1"
+run manual "$tree/usr/share/man/man1"
 rm -f "$tree/usr/share/man/man1/sqlcmd.1"
 gzip -n -9 "$tree"/usr/share/man/man1/*.1
 doc="$tree/usr/share/doc/daruma"

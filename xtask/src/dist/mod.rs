@@ -8,12 +8,13 @@
 //! | `sbom.cdx.json` | the same parts as a CycloneDX bill of materials, with their checksums |
 //! | `daruma-VERSION-TRIPLE.tar.gz` | program, licences and bill of materials |
 //! | `LICENSE-MIT`, `LICENSE-APACHE`, `NOTICE` | our own |
-//! | `daruma_VERSION-1_ARCH.deb` | the Debian package, where the program runs on this machine and `dpkg-deb` is there |
+//! | `daruma_VERSION-1_ARCH.deb` | the Debian package, where the program runs on this machine (by an emulator, if it must) and `dpkg-deb` is there |
 //! | `SHA256SUMS` | checksums of all of them |
 //!
 //! Theory: the same commit gives the same bytes, wherever it is built. Paths of the machine are mapped to fixed ones in debug
 //! information and panics, times are the commit's (`SOURCE_DATE_EPOCH` when it is set), archives are sorted. `--twice` makes everything
-//! a second time in another folder and compares the checksums.
+//! a second time in another folder and compares the checksums. A path of the machine that is in the program all the same is an error,
+//! after everything is made.
 
 mod graph;
 mod licences;
@@ -79,6 +80,7 @@ fn make(options: &Options) -> Result<(), String> {
     let epoch = epoch()?;
     let built = build(options, &target_folder(), &epoch)?;
     let sums = assemble(options, &graph, &built, &options.out, &epoch)?;
+    let told = tells_of(&built, &mapped(&target_folder())?)?;
     if options.twice {
         let second = options.out.join("second");
         let built = build(options, &second, &epoch)?;
@@ -88,7 +90,38 @@ fn make(options: &Options) -> Result<(), String> {
         fs::remove_dir_all(&second).map_err(|e| format!("{}: {e}", second.display()))?;
     }
     print!("{sums}");
-    Ok(())
+    match told.is_empty() {
+        true => Ok(()),
+        false => Err(format!(
+            "the program tells of this machine, and would be another one elsewhere: {}",
+            told.join(", ")
+        )),
+    }
+}
+
+/// Folders of this machine that a program has in it, of those that were to be called something else.
+fn tells_of(program: &Path, mapped: &[(PathBuf, &str)]) -> Result<Vec<String>, String> {
+    let bytes = fs::read(program).map_err(|e| format!("{}: {e}", program.display()))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let folders = mapped
+        .iter()
+        .filter(|(from, to)| from != Path::new(to))
+        .map(|(from, _)| format!("{}/", from.display()));
+    Ok(folders.filter(|folder| text.contains(folder)).collect())
+}
+
+/// Folders of this machine, and what they are called in the program. The last one that fits counts, and the target folder may lie in
+/// the root.
+fn mapped(target_folder: &Path) -> Result<[(PathBuf, &'static str); 3], String> {
+    let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let cargo_home = cargo_home
+        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo")))
+        .ok_or("neither CARGO_HOME nor HOME is set")?;
+    Ok([
+        (cargo_home, CARGO_IN_PROGRAM),
+        (crate::root(), ROOT_IN_PROGRAM),
+        (target_folder.to_path_buf(), TARGET_IN_PROGRAM),
+    ])
 }
 
 /// Makes the files of a release of a program, in `out`; their checksums, as they are written.
@@ -157,16 +190,7 @@ fn epoch() -> Result<String, String> {
 }
 
 fn build(options: &Options, target_folder: &Path, epoch: &str) -> Result<PathBuf, String> {
-    let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let cargo_home = cargo_home
-        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo")))
-        .ok_or("neither CARGO_HOME nor HOME is set")?;
-    // The last one that fits counts, and the target folder may lie in the root.
-    let mapped = [
-        (cargo_home, CARGO_IN_PROGRAM),
-        (crate::root(), ROOT_IN_PROGRAM),
-        (target_folder.to_path_buf(), TARGET_IN_PROGRAM),
-    ];
+    let mapped = mapped(target_folder)?;
     let flags = |prefix: &str| -> Vec<String> {
         let flag = |(from, to): &(PathBuf, &str)| format!("{prefix}{}={to}", from.display());
         mapped.iter().map(flag).collect()
@@ -238,20 +262,21 @@ fn archive(options: &Options, out: &Path, version: &str, epoch: &str) -> Result<
 
 /// Makes the Debian package; its name. The script asks the program for its man pages, so the program must run here.
 fn debian_package(options: &Options, out: &Path, epoch: &str) -> Result<Option<String>, String> {
-    let runs_here = options
-        .target
-        .starts_with(&format!("{}-", std::env::consts::ARCH));
-    if !runs_here || !needs::is_there("dpkg-deb") {
-        let why = match runs_here {
-            true => "dpkg-deb is missing",
-            false => "the program does not run on this machine",
-        };
-        eprintln!("no Debian package: {why}");
-        return Ok(None);
-    }
+    let runner = match needs::is_there("dpkg-deb") {
+        true => needs::runner(&options.target),
+        false => Err("dpkg-deb is missing".to_string()),
+    };
+    let runner = match runner {
+        Ok(runner) => runner,
+        Err(why) => {
+            eprintln!("no Debian package: {why}");
+            return Ok(None);
+        }
+    };
     let mut script = Command::new(crate::root().join("packaging/debian/build.sh"));
     script
         .args([&out.join("daruma"), out])
+        .env("RUNNER", runner)
         .env("SOURCE_DATE_EPOCH", epoch);
     let made = said(&mut script)?;
     let name = Path::new(&made).file_name();
@@ -303,6 +328,29 @@ mod tests {
         for bad in ["--fast", "--out", "--target"] {
             assert_eq!(parse(bad).err().as_deref(), Some(USAGE), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_folder_of_the_machine_is_found_in_a_program() {
+        let dir = std::env::temp_dir().join(format!("daruma-told-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("folder");
+        let program = dir.join("daruma");
+        fs::write(
+            &program,
+            b"\xFF\0/home/me/daruma/src/a.rs\0/home/me/daruma-old\0",
+        )
+        .expect("writes");
+        let mapped =
+            ["/home/me/daruma", "/home/me/.cargo", "/home/me/daruma/src"].map(PathBuf::from);
+        let [root, home, same] = mapped;
+        let mapped = [
+            (root, "/daruma"),
+            (home, "/cargo"),
+            (same, "/home/me/daruma/src"),
+        ];
+        let told = tells_of(&program, &mapped);
+        fs::remove_dir_all(&dir).expect("removes");
+        assert_eq!(told, Ok(vec!["/home/me/daruma/".to_string()]));
     }
 
     #[test]

@@ -58,6 +58,22 @@ fn is_arm64_elsewhere(target: &str) -> bool {
     target.starts_with("aarch64-") && std::env::consts::ARCH != "aarch64"
 }
 
+/// What runs a program of this target here: nothing at all where it runs by itself, and otherwise an emulator. `Err` says how to get one.
+pub fn runner(target: &str) -> Result<&'static str, String> {
+    let is_own = target.starts_with(&format!("{}-", std::env::consts::ARCH));
+    match (is_own, is_arm64_elsewhere(target)) {
+        (true, _) => Ok(""),
+        (false, true) if is_there(ARM64_EMULATOR) => Ok(ARM64_EMULATOR),
+        (false, true) => Err(format!(
+            "the program does not run here without {ARM64_EMULATOR}: apt-get install qemu-user-static"
+        )),
+        (false, false) => Err("the program does not run on this machine".to_string()),
+    }
+}
+
+/// Of Debian.
+const ARM64_EMULATOR: &str = "qemu-aarch64-static";
+
 /// What takes a program of this target apart.
 pub fn objcopy(target: &str) -> &'static str {
     match is_arm64_elsewhere(target) {
@@ -109,6 +125,9 @@ mod tests {
         assert_eq!(objcopy(arm64) != "objcopy", is_elsewhere);
         assert_eq!(cross_variables(arm64).is_empty(), !is_elsewhere);
         assert!(cross_variables("x86_64-unknown-linux-musl").is_empty());
+        let own = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+        assert_eq!(runner(&own), Ok(""));
+        assert!(runner("sparc-unknown-linux-gnu").is_err());
     }
 
     #[test]
