@@ -1,6 +1,6 @@
 //! `Catalog`: the stored definitions of one open database, and the server's own rows in master.
 
-use crate::change::Change;
+use crate::change::{Change, Put};
 use crate::counters::{CounterId, Counters, key_of};
 use crate::error::{CatalogError, Result};
 use crate::group::ServerRow;
@@ -70,32 +70,32 @@ impl Catalog {
         let txn = db.begin(&owner);
         let mut snapshot = DatabaseCatalog::default();
         for (_, schema) in rows::read_all::<SchemaDef>(&txn, rows::KIND_SCHEMA)? {
-            snapshot.apply(&Change::PutSchema(Arc::new(schema)));
+            snapshot.apply(&Change::PutSchema(Put::new(schema)));
         }
         for (_, def) in rows::read_all::<TypeDef>(&txn, rows::KIND_TYPE)? {
-            snapshot.apply(&Change::PutType(Arc::new(def)));
+            snapshot.apply(&Change::PutType(Put::new(def)));
         }
         for (_, object) in rows::read_all::<Object>(&txn, rows::KIND_OBJECT)? {
-            snapshot.apply(&Change::PutObject(Arc::new(object)));
+            snapshot.apply(&Change::PutObject(Put::new(object)));
         }
         for (_, principal) in rows::read_all(&txn, rows::KIND_PRINCIPAL)? {
-            snapshot.apply(&Change::PutPrincipal(Arc::new(principal)));
+            snapshot.apply(&Change::PutPrincipal(Put::new(principal)));
         }
         let known = rows::read_all::<TableStatistics>(&txn, rows::KIND_STATISTICS)?;
         let known = known.into_iter().map(|(_, table)| table);
         let known = known.filter(|t| snapshot.object(t.object_id).is_some());
         let statistics = StatisticsMap::load(known.collect());
         for (_, set) in rows::read_all(&txn, rows::KIND_PERMISSIONS)? {
-            snapshot.apply(&Change::PutPermissions(Arc::new(set)));
+            snapshot.apply(&Change::PutPermissions(Put::new(set)));
         }
         for (_, set) in rows::read_all(&txn, rows::KIND_PROPERTIES)? {
-            snapshot.apply(&Change::PutProperties(Arc::new(set)));
+            snapshot.apply(&Change::PutProperties(Put::new(set)));
         }
         for (_, set) in rows::read_all(&txn, rows::KIND_MESSAGES)? {
-            snapshot.apply(&Change::PutMessages(Arc::new(set)));
+            snapshot.apply(&Change::PutMessages(Put::new(set)));
         }
         for (_, login) in rows::read_all(&txn, rows::KIND_LOGIN)? {
-            snapshot.apply(&Change::PutLogin(Arc::new(login)));
+            snapshot.apply(&Change::PutLogin(Put::new(login)));
         }
         txn.commit(Durability::Delayed)?;
         snapshot.set_version(1);
@@ -122,11 +122,14 @@ impl Catalog {
 
     /// Writes a change into the catalog tree, as part of `txn`.
     pub fn write(&self, txn: &Txn, change: &Change) -> Result<()> {
+        if let Some((class, major)) = change.ends_properties() {
+            rows::delete(txn, &rows::properties_key(class.number(), major))?;
+        }
         match change {
             Change::PutSchema(s) => rows::put(txn, &rows::id_key(rows::KIND_SCHEMA, s.id), &**s),
             Change::DropSchema(id) => rows::delete(txn, &rows::id_key(rows::KIND_SCHEMA, *id)),
             Change::PutObject(o) => rows::put(txn, &rows::id_key(rows::KIND_OBJECT, o.id), &**o),
-            Change::DropObject(id) => self.delete_object(txn, *id),
+            Change::DropObject(object) => self.delete_object(txn, object.id),
             Change::PutType(t) => rows::put(txn, &rows::id_key(rows::KIND_TYPE, t.id), &**t),
             Change::DropType(id) => rows::delete(txn, &rows::id_key(rows::KIND_TYPE, *id)),
             Change::PutPrincipal(p) => {
@@ -171,9 +174,9 @@ impl Catalog {
         let mut next = (*self.current()).clone();
         for change in changes {
             next.apply(change);
-            if let Change::DropObject(id) = change {
-                self.statistics.forget(*id);
-                for counter in counters_of(*id) {
+            if let Change::DropObject(object) = change {
+                self.statistics.forget(object.id);
+                for counter in counters_of(object.id) {
                     self.counters.forget(counter);
                 }
             }

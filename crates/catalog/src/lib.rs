@@ -8,7 +8,8 @@
 //! Invariants
 //! 1. A snapshot never changes; versions only grow.
 //! 2. A transaction that changes an object holds its schema modification lock until the change is published.
-//! 3. A counter value is never given out twice: its mark hardens before anything that uses it.
+//! 3. A definition is replaced by one that was made of it ([`Change::is_of`]).
+//! 4. A counter value is never given out twice: its mark hardens before anything that uses it.
 //!
 //! This room knows storage and types; it knows no SQL text except as opaque definitions.
 //!
@@ -29,7 +30,7 @@ mod snapshot;
 mod statistics;
 
 pub use catalog::Catalog;
-pub use change::{CatalogDelta, Change};
+pub use change::{CatalogDelta, Change, Put};
 pub use counters::CounterId;
 pub use error::{CatalogError, Result};
 pub use event::*;

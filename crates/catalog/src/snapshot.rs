@@ -239,31 +239,34 @@ impl DatabaseCatalog {
 
     /// Takes a change in. The version stays; whoever publishes sets it.
     pub fn apply(&mut self, change: &Change) {
+        if let Some(owner) = change.ends_properties() {
+            self.properties.remove(&owner);
+        }
         match change {
             Change::PutSchema(schema) => {
-                self.schemas.insert(schema.id, schema.clone());
+                self.schemas.insert(schema.id, schema.def().clone());
             }
             Change::DropSchema(id) => {
                 self.schemas.remove(id);
             }
             Change::PutObject(object) => {
                 self.remove_object(object.id);
-                self.insert_object(object.clone());
+                self.insert_object(object.def().clone());
             }
-            Change::DropObject(id) => {
-                self.remove_object(*id);
+            Change::DropObject(object) => {
+                self.remove_object(object.id);
                 for class in PropertyClass::OF_OBJECT {
-                    self.properties.remove(&(class, *id));
+                    self.properties.remove(&(class, object.id));
                 }
             }
             Change::PutType(def) => {
-                self.types.insert(def.id, def.clone());
+                self.types.insert(def.id, def.def().clone());
             }
             Change::DropType(id) => {
                 self.types.remove(id);
             }
             Change::PutPrincipal(def) => {
-                self.principals.insert(def.id, def.clone());
+                self.principals.insert(def.id, def.def().clone());
             }
             Change::DropPrincipal(id) => {
                 self.principals.remove(id);
@@ -272,16 +275,16 @@ impl DatabaseCatalog {
                 self.permissions.remove(&set.grantee);
             }
             Change::PutPermissions(set) => {
-                self.permissions.insert(set.grantee, set.clone());
+                self.permissions.insert(set.grantee, set.def().clone());
             }
             Change::PutMessages(set) if set.list.is_empty() => {
                 self.messages.remove(&set.number);
             }
             Change::PutMessages(set) => {
-                self.messages.insert(set.number, set.clone());
+                self.messages.insert(set.number, set.def().clone());
             }
             Change::PutLogin(def) => {
-                self.logins.insert(def.id, def.clone());
+                self.logins.insert(def.id, def.def().clone());
             }
             Change::DropLogin(id) => {
                 self.logins.remove(id);
@@ -290,7 +293,8 @@ impl DatabaseCatalog {
                 self.properties.remove(&(set.class, set.major));
             }
             Change::PutProperties(set) => {
-                self.properties.insert((set.class, set.major), set.clone());
+                self.properties
+                    .insert((set.class, set.major), set.def().clone());
             }
         }
     }

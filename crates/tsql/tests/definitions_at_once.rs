@@ -6,18 +6,18 @@ mod common;
 use common::{Client, Server, errors, run_until};
 
 /// A change in an open transaction, another one that waits for it, and what holds when both have ended.
-struct Case {
-    setup: &'static str,
-    first: &'static str,
-    second: &'static str,
+struct Case<'a> {
+    setup: &'a str,
+    first: &'a str,
+    second: &'a str,
     /// Errors of the second.
     errors: Vec<i32>,
     /// A query and its one value.
-    then: (&'static str, &'static str),
+    then: (&'a str, &'a str),
 }
 
 /// Runs both; the first one ends so when the second waits for it.
-fn both(case: &Case, end: &str) -> (Server, Client, Vec<i32>) {
+fn both(case: &Case<'_>, end: &str) -> (Server, Client, Vec<i32>) {
     let server = Server::with_setup(&["CREATE DATABASE d"]);
     let mut setup = server.connect_to("d");
     for text in case.setup.split(";;") {
@@ -39,7 +39,7 @@ fn check_pages(client: &mut Client) {
     assert!(errors(&out).is_empty(), "{out}");
 }
 
-fn check(case: &Case) {
+fn check(case: &Case<'_>) {
     let (server, mut client, found) = both(case, "COMMIT");
     let what = format!("{} beside {}", case.second, case.first);
     assert_eq!(found, case.errors, "{what}");
@@ -510,4 +510,148 @@ fn a_schema_inherits_nothing_from_one_that_was_dropped() {
     client.done("CREATE TABLE b.t (i int)");
     let out = client.run("EXECUTE AS USER = 'u'; SELECT COUNT(*) FROM b.t");
     assert_eq!(errors(&out), [229]);
+}
+
+/// What a foreign key refers to is read when nobody else can change it any more.
+#[test]
+fn a_foreign_key_is_made_of_the_table_as_it_is_when_it_is_locked() {
+    let server = Server::with_setup(&["CREATE DATABASE d"]);
+    let mut first = server.connect_to("d");
+    first.done("CREATE TABLE p (k int NOT NULL CONSTRAINT u UNIQUE); CREATE TABLE c (k int)");
+    first.done("BEGIN TRAN; INSERT p VALUES (1)");
+    let client = server.connect_to("d");
+    let second = "ALTER TABLE c ADD CONSTRAINT f FOREIGN KEY (k) REFERENCES p (k)";
+    let end = || first.done("ALTER TABLE p DROP CONSTRAINT u; COMMIT");
+    let (_client, out) = run_until(&server, client, second, end);
+    assert_eq!(errors(&out), [1776, 1750], "{out}");
+    assert_eq!(first.scalar("SELECT COUNT(*) FROM sys.foreign_keys"), "0");
+    first.done("DELETE p; INSERT c VALUES (1)");
+    check_pages(&mut first);
+}
+
+/// Two constraints of a schema never have one name, nor two indexes of a table.
+#[test]
+fn a_constraint_keeps_its_name_to_itself() {
+    let server = Server::with_setup(&["CREATE DATABASE d"]);
+    let mut client = server.connect_to("d");
+    client.done("CREATE SCHEMA s");
+    client.done("CREATE TABLE dbo.a (k int CONSTRAINT c CHECK (k > 0))");
+    client.done("CREATE TABLE s.b (k int CONSTRAINT c CHECK (k > 0))");
+    let out = client.run("ALTER SCHEMA s TRANSFER dbo.a");
+    assert_eq!(errors(&out), [15530], "{out}");
+    client.done("CREATE TABLE dbo.t (k int NOT NULL CONSTRAINT pk PRIMARY KEY, j int)");
+    client.done("CREATE INDEX i ON dbo.t (j)");
+    let out = client.run("EXEC sp_rename 'dbo.pk', 'i'");
+    assert_eq!(errors(&out), [15335], "{out}");
+    // Other constraints are no indexes.
+    client.done("EXEC sp_rename 'dbo.c', 'i'");
+    drop(client);
+
+    check(&Case {
+        setup: "CREATE SCHEMA s;;CREATE TABLE dbo.a (k int CONSTRAINT c CHECK (k > 0));;CREATE TABLE s.b (k int)",
+        first: "ALTER TABLE s.b ADD CONSTRAINT c CHECK (k > 0)",
+        second: "ALTER SCHEMA s TRANSFER dbo.a",
+        errors: vec![15530],
+        then: (
+            "SELECT COUNT(*) FROM sys.check_constraints WHERE name = 'c' AND schema_id = SCHEMA_ID('s')",
+            "1",
+        ),
+    });
+}
+
+const DESCRIBE: &str = "EXEC sp_addextendedproperty 'about', 'x', 'SCHEMA', 'dbo',";
+
+#[test]
+fn a_property_goes_with_what_it_describes() {
+    let none = ("SELECT COUNT(*) FROM sys.extended_properties", "0");
+    for (setup, first, level) in [
+        (
+            "CREATE PROCEDURE p AS SELECT 1",
+            "DROP PROCEDURE p",
+            "'PROCEDURE', 'p'",
+        ),
+        (
+            "CREATE VIEW v AS SELECT 1 AS i",
+            "DROP VIEW v",
+            "'VIEW', 'v'",
+        ),
+        (
+            "CREATE FUNCTION f () RETURNS int AS BEGIN RETURN 1 END",
+            "DROP FUNCTION f",
+            "'FUNCTION', 'f'",
+        ),
+    ] {
+        check(&Case {
+            setup,
+            first,
+            second: &format!("{DESCRIBE} {level}"),
+            errors: vec![15135],
+            then: none,
+        });
+    }
+    let first = format!("{DESCRIBE} 'TABLE', 't', 'COLUMN', 'c'");
+    check(&Case {
+        setup: "CREATE TABLE t (k int, c int)",
+        first: &first,
+        second: "ALTER TABLE t DROP COLUMN c",
+        errors: Vec::new(),
+        then: none,
+    });
+}
+
+/// Numbers of schemas, types and users are given again, without what described those that had them.
+#[test]
+fn what_gets_a_number_again_gets_no_description_with_it() {
+    let server = Server::with_setup(&["CREATE DATABASE d"]);
+    let mut client = server.connect_to("d");
+    for (create, level, drop) in [
+        ("CREATE SCHEMA a", "'SCHEMA', 'a'", "DROP SCHEMA a"),
+        (
+            "CREATE TYPE a FROM int",
+            "'SCHEMA', 'dbo', 'TYPE', 'a'",
+            "DROP TYPE a",
+        ),
+        ("CREATE USER a WITHOUT LOGIN", "'USER', 'a'", "DROP USER a"),
+    ] {
+        client.done(create);
+        client.done(&format!(
+            "EXEC sp_addextendedproperty 'about', 'x', {level}"
+        ));
+        client.done(drop);
+        client.done(create);
+        let count = "SELECT COUNT(*) FROM sys.extended_properties";
+        assert_eq!(client.scalar(count), "0", "{create}");
+    }
+    let server = server.crash_after(client);
+    let mut client = server.connect_to("d");
+    let count = "SELECT COUNT(*) FROM sys.extended_properties";
+    assert_eq!(client.scalar(count), "0");
+}
+
+#[test]
+fn a_login_does_not_become_user_and_owner_at_once() {
+    let server = Server::with_setup(&[
+        "CREATE DATABASE d",
+        "CREATE LOGIN l WITH PASSWORD = 'Long1Enough!'",
+    ]);
+    let mut first = server.connect_to("d");
+    first.done("BEGIN TRAN; CREATE USER l FOR LOGIN l");
+    let client = server.connect_to("master");
+    let second = "ALTER AUTHORIZATION ON DATABASE::d TO l";
+    let (_client, out) = run_until(&server, client, second, || first.done("COMMIT"));
+    assert_eq!(errors(&out), [15110], "{out}");
+    let owner = "SELECT SUSER_SNAME(owner_sid) FROM sys.databases WHERE name = 'd'";
+    assert_eq!(first.scalar(owner), "sa");
+}
+
+#[test]
+fn a_drop_of_nothing_is_no_matter_of_rights() {
+    let server = Server::with_setup(&["CREATE DATABASE d"]);
+    let mut client = server.connect_to("d");
+    client.done("CREATE USER u WITHOUT LOGIN; CREATE TYPE ty FROM int");
+    client.done("CREATE SCHEMA s");
+    client.done("EXECUTE AS USER = 'u'");
+    client.done("DROP TYPE IF EXISTS nothing; DROP TYPE IF EXISTS s.ty");
+    assert_eq!(errors(&client.run("DROP TYPE s.ty")), [218]);
+    assert_eq!(errors(&client.run("DROP TYPE ty")), [3701]);
 }

@@ -23,11 +23,8 @@ use daruma_syntax::{ParseOptions, parse_expression};
 use daruma_value::DataType;
 
 pub(super) fn alter(ex: &Execution<'_>, statement: &ast::AlterTable) -> Result<()> {
+    super::lock_definitions_of_other(ex, &statement.name)?;
     let table = super::table_named(ex, &statement.name)?;
-    let database = table.database.id();
-    if table.kind == crate::host::TableKind::User && database != ex.current_database() {
-        ex.lock_definitions(database, daruma_storage::LockMode::Shared)?;
-    }
     let table = super::lock_for_change(ex, table)?;
     match &statement.action {
         AlterTableAction::Add { check, definition } => {

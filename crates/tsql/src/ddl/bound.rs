@@ -50,6 +50,10 @@ pub(super) fn bind(
             }
             Some((_, found)) if daruma_catalog::names_equal(found, &named.name.name.text) => {
                 super::lock_object(ex, database, id)?;
+                // What was bound was bound to what it was before.
+                if ex.catalog(database)?.object(id) != catalog.object(id) {
+                    return Err(messages::error(2801, &[&name]));
+                }
             }
             _ => return Err(messages::error(2788, &[])),
         }

@@ -119,7 +119,7 @@ fn parent(builder: &Builder<'_, '_>, name: &str, references: &References) -> Res
                 let ids = references.columns.iter().map(named).collect();
                 builder.ex.check_references(builder.database, object, ids)?;
             }
-            super::lock_object(builder.ex, builder.database, table.object_id)?;
+            super::lock_referenced(builder.ex, &table)?;
             Ok(Parent {
                 id: table.object_id,
                 name: written,

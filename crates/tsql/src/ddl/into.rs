@@ -9,7 +9,7 @@ use crate::host::{Resolved, TableKind, TableRef};
 use crate::instance::TEMPDB;
 use crate::messages;
 use crate::session::Execution;
-use daruma_catalog::{ColumnDef, IdentityDef, ObjectKind};
+use daruma_catalog::{ColumnDef, IdentityDef, ObjectKind, Put};
 use daruma_syntax::ast::{SelectInto, SelectItem};
 use daruma_value::DataType;
 use std::sync::Arc;
@@ -143,7 +143,7 @@ fn create(
         &name.name.text,
         ObjectKind::Table(Arc::new(builder.def)),
     );
-    super::put_object(ex, database, object)?;
+    super::put_object(ex, database, Put::new(object))?;
     match ex.resolve_name(database, name)? {
         Resolved::Table(table) => Ok(table),
         _ => Err(messages::error(208, &[&name.dotted()])),

@@ -41,7 +41,7 @@ use crate::host::{Host, Resolved, TableKind, TableRef};
 use crate::messages;
 use crate::session::Execution;
 use crate::sink::OutputColumn;
-use daruma_catalog::{Change, ColumnDef, DatabaseCatalog, Object, ObjectKind, TableDef};
+use daruma_catalog::{Change, ColumnDef, DatabaseCatalog, Object, ObjectKind, Put, TableDef};
 use daruma_storage::{LockMode, LockResource};
 use daruma_syntax::ast::{self, DropKind, ObjectName, StatementKind};
 use std::sync::Arc;
@@ -105,6 +105,7 @@ pub(crate) fn lock_of_definitions(kind: &StatementKind) -> Option<LockMode> {
         Drop(drop) => match drop.kind {
             DropKind::Schema | DropKind::Type | DropKind::Sequence => Some(LockMode::Exclusive),
             _ if drop.names.iter().all(ObjectName::is_temporary) => None,
+            DropKind::Statistics => None,
             _ => Some(LockMode::Shared),
         },
         CreateTable(s) if s.name.is_temporary() => None,
@@ -168,6 +169,18 @@ pub(crate) fn execute(ex: &Execution<'_>, kind: &StatementKind, text: &str) -> R
     }
 }
 
+/// The definitions of another database that a name leads to are locked before anything that it names. What cannot be reached is told
+/// by those who look for it.
+fn lock_definitions_of_other(ex: &Execution<'_>, name: &ObjectName) -> Result<()> {
+    let current = ex.current_database();
+    match ex.named_database(current, name) {
+        Ok(database) if database != current && !name.is_temporary() => {
+            ex.lock_definitions(database, LockMode::Shared)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The user or temporary table a statement names; error 4902.
 fn table_named(ex: &Execution<'_>, name: &ObjectName) -> Result<TableRef> {
     let missing = || messages::error(4902, &[&name.dotted()]);
@@ -199,6 +212,23 @@ fn lock_for_change(ex: &Execution<'_>, table: TableRef) -> Result<TableRef> {
     }?;
     ex.state.check_filegroups(&table)?;
     Ok(table)
+}
+
+/// Locks a table that a definition refers to; error 2801 where it is not as it was read any more, with which the statement begins
+/// anew.
+fn lock_referenced(ex: &Execution<'_>, table: &TableRef) -> Result<()> {
+    let database = table.database.id();
+    lock_object(ex, database, table.object_id)?;
+    let catalog = ex.catalog(database)?;
+    let is_as_read = |now: &&Arc<Object>| {
+        let schema = catalog.schema(now.schema_id);
+        let is_there = schema.is_some_and(|s| s.name == table.schema_name);
+        is_there && now.name == table.name && is_of(table, now)
+    };
+    match catalog.object(table.object_id).filter(is_as_read) {
+        Some(_) => Ok(()),
+        None => Err(messages::error(2801, &[&table.name])),
+    }
 }
 
 /// An object that nobody else changes until the transaction ends, as it is then; nothing where `find` does not find it any more.
@@ -244,15 +274,18 @@ fn put_table(ex: &Execution<'_>, table: &TableRef, def: TableDef) -> Result<Tabl
         TableKind::User => {
             let database = table.database.id();
             let catalog = ex.catalog(database)?;
-            let object = catalog.object(table.object_id);
-            let mut object = object
-                .map(|o| (**o).clone())
-                .ok_or_else(|| messages::error(208, &[&table.name]))?;
+            let before = catalog.object(table.object_id);
+            let before = before.ok_or_else(|| messages::error(208, &[&table.name]))?;
+            if !is_of(table, before) {
+                return Err(messages::error(2801, &[&table.name]));
+            }
             properties::forget_removed(ex, database, table.object_id, &table.def, &def)?;
-            object.kind = ObjectKind::Table(def.clone());
-            object.modified_utc = ex.instance().now_utc();
-            ex.state
-                .change(database, Change::PutObject(Arc::new(object)))?;
+            let changed = Object {
+                kind: ObjectKind::Table(def.clone()),
+                modified_utc: ex.instance().now_utc(),
+                ..(**before).clone()
+            };
+            put_object(ex, database, Put::over(before, changed))?;
         }
         _ => ex.state.alter_temp(table, def.clone()),
     }
@@ -263,10 +296,21 @@ fn put_table(ex: &Execution<'_>, table: &TableRef, def: TableDef) -> Result<Tabl
     })
 }
 
-/// Puts a new object in place.
-fn put_object(ex: &Execution<'_>, database: daruma_base::DatabaseId, object: Object) -> Result<()> {
-    ex.state
-        .change(database, Change::PutObject(Arc::new(object)))?;
+/// Has the table the definition with which it was read?
+fn is_of(table: &TableRef, now: &Object) -> bool {
+    match &now.kind {
+        ObjectKind::Table(def) => Arc::ptr_eq(def, &table.def) || *def == table.def,
+        _ => false,
+    }
+}
+
+/// Puts an object in place; error 2801 where it is not the one that it was made of any more.
+fn put_object(
+    ex: &Execution<'_>,
+    database: daruma_base::DatabaseId,
+    object: Put<Object>,
+) -> Result<()> {
+    ex.state.change(database, Change::PutObject(object))?;
     ex.note_planned();
     Ok(())
 }

@@ -9,8 +9,8 @@ use crate::session::Execution;
 use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
 use daruma_catalog::{
-    ColumnDef, DatabaseCatalog, ModuleDef, Object, ObjectKind, ParameterDef, ReferentialAction,
-    TriggerDef, names_equal,
+    ColumnDef, DatabaseCatalog, ModuleDef, Object, ObjectKind, ParameterDef, Put,
+    ReferentialAction, TriggerDef, names_equal,
 };
 use daruma_syntax::ast::{
     self, DefineMode, Ident, ObjectName, ParameterType, TriggerScope, TriggerTiming,
@@ -311,8 +311,8 @@ pub(super) fn create_trigger(
             (table.database.id(), table.object_id)
         }
         Ok(Resolved::View { database, object }) if instead_of => {
-            super::lock_object(ex, database, object.id)?;
-            (database, object.id)
+            let view = locked_in_place(ex, database, &object)?.ok_or_else(missing)?;
+            (database, view.id)
         }
         Ok(_) => return Err(missing()),
         Err(error) if error.number == 208 => return Err(missing()),
@@ -519,18 +519,18 @@ pub(super) fn define(
     kind: ObjectKind,
 ) -> Result<()> {
     let object = match place.existing {
-        None => new_object(
-            ex,
-            new_id(ex, place.database)?,
-            place.schema_id,
-            &name.name.text,
-            kind,
-        ),
-        Some(old) => Object {
-            modified_utc: ex.instance().now_utc(),
-            kind,
-            ..(*old).clone()
-        },
+        None => {
+            let id = new_id(ex, place.database)?;
+            Put::new(new_object(ex, id, place.schema_id, &name.name.text, kind))
+        }
+        Some(old) => {
+            let changed = Object {
+                modified_utc: ex.instance().now_utc(),
+                kind,
+                ..(*old).clone()
+            };
+            Put::over(&old, changed)
+        }
     };
     put_object(ex, place.database, object)
 }
@@ -542,7 +542,8 @@ pub(super) fn switch_trigger(ex: &Execution<'_>, statement: &ast::SwitchTrigger)
     };
     let names: Vec<Ident> = statement.triggers.iter().map(|t| t.name.clone()).collect();
     if let Ok(Resolved::View { database, object }) = ex.resolve(parent) {
-        super::lock_object(ex, database, object.id)?;
+        let missing = || messages::error(1088, &[&parent.dotted()]);
+        let object = locked_in_place(ex, database, &object)?.ok_or_else(missing)?;
         let view = (object.id, object.name.as_str());
         return switch_triggers_of(ex, database, view, &names, statement.enable);
     }
@@ -593,7 +594,7 @@ fn switch_triggers_of(
             kind: ObjectKind::Trigger(Arc::new(trigger)),
             ..(**object).clone()
         };
-        put_object(ex, database, changed)?;
+        put_object(ex, database, Put::over(object, changed))?;
     }
     Ok(())
 }

@@ -10,8 +10,8 @@ use crate::messages;
 use crate::session::{Execution, drop_trees, integer_limits};
 use daruma_base::DatabaseId;
 use daruma_catalog::{
-    Change, DatabaseCatalog, Object, ObjectKind, SCHEMA_DBO, SCHEMA_SYS, SchemaDef, SequenceDef,
-    TableDef, TypeDef, names_equal,
+    Change, DatabaseCatalog, Object, ObjectKind, Put, SCHEMA_DBO, SCHEMA_SYS, SchemaDef,
+    SequenceDef, TableDef, TypeDef, constraints_of,
 };
 use daruma_storage::LockMode;
 use daruma_syntax::ast::{
@@ -55,7 +55,7 @@ pub(super) fn create_schema(
     // Builds before this one left what was granted on a schema that had the number.
     ex.forget_schema_permissions(database, def.id)?;
     ex.state
-        .change(database, Change::PutSchema(Arc::new(def)))?;
+        .change(database, Change::PutSchema(Put::new(def)))?;
     statement.elements.iter().try_for_each(|element| {
         ex.check_statement(&element.kind)?;
         super::execute(ex, &element.kind, text)
@@ -81,26 +81,47 @@ pub(super) fn alter_schema(ex: &Execution<'_>, statement: &ast::AlterSchema) -> 
     // Triggers are in the schema of what they belong to.
     let triggers = catalog.triggers_of(object.id);
     for moved in std::iter::once(&object).chain(triggers) {
-        reserve_name(ex, database, target, &moved.name).map_err(|error| match error.number {
-            2714 => SqlError::new(
-                15530,
-                16,
-                1,
-                format!("The object with name \"{}\" already exists.", moved.name),
-            ),
-            _ => error,
-        })?;
-        put_object(
-            ex,
-            database,
-            Object {
-                schema_id: target,
-                modified_utc: ex.instance().now_utc(),
-                ..(**moved).clone()
-            },
-        )?;
+        for name in names_in_schema(moved) {
+            reserve_in_target(ex, database, target, &name)?;
+        }
+        let there = Object {
+            schema_id: target,
+            modified_utc: ex.instance().now_utc(),
+            ..(**moved).clone()
+        };
+        put_object(ex, database, Put::over(moved, there))?;
     }
     Ok(())
+}
+
+/// The names that an object has in its schema: its own and those of its constraints.
+fn names_in_schema(object: &Object) -> Vec<Arc<str>> {
+    let own = std::iter::once(Arc::from(object.name.as_str()));
+    match &object.kind {
+        ObjectKind::Table(def) => {
+            let constraints = constraints_of(object.id, def);
+            own.chain(constraints.into_iter().map(|(_, name)| name))
+                .collect()
+        }
+        _ => own.collect(),
+    }
+}
+
+fn reserve_in_target(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    target: i32,
+    name: &str,
+) -> Result<()> {
+    reserve_name(ex, database, target, name).map_err(|error| match error.number {
+        2714 => SqlError::new(
+            15530,
+            16,
+            1,
+            format!("The object with name \"{name}\" already exists."),
+        ),
+        _ => error,
+    })
 }
 
 /// Sequences and functions are named by defaults, checks and computed columns, which lock none of them.
@@ -116,9 +137,7 @@ pub(super) fn finds_any(ex: &Execution<'_>, statement: &ast::Drop) -> Result<boo
     let catalog = ex.catalog(ex.current_database())?;
     let is_there = |name: &ObjectName| match &statement.kind {
         DropKind::Schema => catalog.schema_named(&name.name.text).is_some(),
-        DropKind::Type => catalog
-            .types()
-            .any(|t| names_equal(&t.name, &name.name.text)),
+        DropKind::Type => type_named(&catalog, name).is_some(),
         _ => matches!(ex.find_object(name), Ok(Some(_))),
     };
     Ok(statement.names.iter().any(is_there))
@@ -158,7 +177,7 @@ pub(super) fn create_type(ex: &Execution<'_>, statement: &ast::CreateType) -> Re
         nullable: nullable.unwrap_or(true),
         table,
     };
-    ex.state.change(database, Change::PutType(Arc::new(def)))
+    ex.state.change(database, Change::PutType(Put::new(def)))
 }
 
 pub(super) fn create_sequence(ex: &Execution<'_>, statement: &ast::CreateSequence) -> Result<()> {
@@ -199,11 +218,8 @@ pub(super) fn create_sequence(ex: &Execution<'_>, statement: &ast::CreateSequenc
     });
     check_sequence(&def, &statement.name)?;
     let id = new_id(ex, database)?;
-    put_object(
-        ex,
-        database,
-        new_object(ex, id, schema_id, name, ObjectKind::Sequence(Arc::new(def))),
-    )
+    let object = new_object(ex, id, schema_id, name, ObjectKind::Sequence(Arc::new(def)));
+    put_object(ex, database, Put::new(object))
 }
 
 pub(super) fn alter_sequence(ex: &Execution<'_>, statement: &ast::AlterSequence) -> Result<()> {
@@ -238,7 +254,7 @@ pub(super) fn alter_sequence(ex: &Execution<'_>, statement: &ast::AlterSequence)
         kind: ObjectKind::Sequence(Arc::new(def)),
         ..(*object).clone()
     };
-    put_object(ex, database, changed)?;
+    put_object(ex, database, Put::over(&object, changed))?;
     match restart {
         Some(_) => ex.state.reset_sequence(database, object.id),
         None => Ok(()),
@@ -294,11 +310,8 @@ pub(super) fn create_synonym(ex: &Execution<'_>, statement: &ast::CreateSynonym)
     reserve_name(ex, database, schema_id, name)?;
     let id = new_id(ex, database)?;
     let target = definition::bracketed_name(&statement.target);
-    put_object(
-        ex,
-        database,
-        new_object(ex, id, schema_id, name, ObjectKind::Synonym { target }),
-    )
+    let object = new_object(ex, id, schema_id, name, ObjectKind::Synonym { target });
+    put_object(ex, database, Put::new(object))
 }
 
 // --- DROP
@@ -442,7 +455,7 @@ fn remove(
         if ex.state.read_only_filegroup(database, def).is_some() {
             return Err(messages::error(3740, &[&"table", &name.dotted()]));
         }
-        let triggers: Vec<i32> = catalog.triggers_of(object.id).map(|t| t.id).collect();
+        let triggers: Vec<Arc<Object>> = catalog.triggers_of(object.id).cloned().collect();
         let txn = ex.state.txn_in(database)?;
         drop_trees(&txn, def)?;
         super::properties::forget_removed(ex, database, object.id, def, &TableDef::default())?;
@@ -453,7 +466,7 @@ fn remove(
     if matches!(object.kind, ObjectKind::View(_)) {
         super::bound::refuse(ex, database, object, ("DROP VIEW", 1), &name.dotted())?;
         let catalog = ex.catalog(database)?;
-        let triggers: Vec<i32> = catalog.triggers_of(object.id).map(|t| t.id).collect();
+        let triggers: Vec<Arc<Object>> = catalog.triggers_of(object.id).cloned().collect();
         for trigger in triggers {
             ex.state.change(database, Change::DropObject(trigger))?;
         }
@@ -464,7 +477,8 @@ fn remove(
     if matches!(object.kind, ObjectKind::Sequence(_)) {
         super::bound::refuse(ex, database, object, ("DROP SEQUENCE", 1), &name.dotted())?;
     }
-    ex.state.change(database, Change::DropObject(object.id))?;
+    ex.state
+        .change(database, Change::DropObject(object.clone()))?;
     ex.note_planned();
     Ok(())
 }
@@ -491,16 +505,20 @@ fn drop_schema(ex: &Execution<'_>, name: &ObjectName) -> Result<()> {
     ex.state.change(database, Change::DropSchema(schema.id))
 }
 
+/// The type that a statement names: without a schema it is one of dbo's, whoever asks.
+fn type_named<'c>(catalog: &'c DatabaseCatalog, name: &ObjectName) -> Option<&'c Arc<TypeDef>> {
+    let schema_id = match &name.schema {
+        Some(schema) => catalog.schema_named(&schema.text)?.id,
+        None => SCHEMA_DBO,
+    };
+    catalog.type_named(schema_id, &name.name.text)
+}
+
 fn drop_type(ex: &Execution<'_>, name: &ObjectName) -> Result<()> {
     let database = ex.current_database();
     let catalog = ex.catalog(database)?;
-    let schema_id = match &name.schema {
-        Some(schema) => catalog.schema_named(&schema.text).map_or(0, |s| s.id),
-        None => SCHEMA_DBO,
-    };
-    let def = catalog
-        .type_named(schema_id, &name.name.text)
-        .ok_or_else(|| messages::error(218, &[&name.dotted()]))?;
+    let found = type_named(&catalog, name);
+    let def = found.ok_or_else(|| messages::error(218, &[&name.dotted()]))?;
     let uses = |o: &&Arc<Object>| match &o.kind {
         ObjectKind::Table(t) => t.columns.iter().any(|c| c.user_type_id == Some(def.id)),
         ObjectKind::Procedure(m) | ObjectKind::Function(m) => {

@@ -4,9 +4,8 @@ use crate::error::Result;
 use crate::host::Host;
 use crate::session::Execution;
 use daruma_base::DatabaseId;
-use daruma_catalog::{Change, PropertyClass, PropertySet, TableDef, constraints_of};
+use daruma_catalog::{Change, PropertyClass, PropertySet, Put, TableDef, constraints_of};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// Forgets the properties of the parts that `new` no longer has. A dropped table has none of them.
 pub(super) fn forget_removed(
@@ -16,9 +15,6 @@ pub(super) fn forget_removed(
     old: &TableDef,
     new: &TableDef,
 ) -> Result<()> {
-    if ex.catalog(database)?.properties().next().is_none() {
-        return Ok(());
-    }
     let columns = |def: &TableDef| ids(def.columns.iter().map(|c| c.id));
     let indexes = |def: &TableDef| ids(def.indexes.iter().map(|i| i.id));
     let constraints = |def: &TableDef| ids(constraints_of(table, def).iter().map(|(c, _)| c.id));
@@ -59,6 +55,10 @@ fn forget(
     major: i32,
     minors: &BTreeSet<i32>,
 ) -> Result<()> {
+    if minors.is_empty() {
+        return Ok(());
+    }
+    // Also where there are none yet: somebody may be about to add one.
     ex.lock_properties(database, class, major)?;
     let catalog = ex.catalog(database)?;
     let Some(known) = catalog.properties_of(class, major) else {
@@ -75,5 +75,5 @@ fn forget(
         list: left,
     };
     ex.state
-        .change(database, Change::PutProperties(Arc::new(set)))
+        .change(database, Change::PutProperties(Put::over(known, set)))
 }

@@ -7,7 +7,9 @@ use crate::host::Host;
 use crate::messages;
 use crate::session::Execution;
 use daruma_base::DatabaseId;
-use daruma_catalog::{Change, DatabaseCatalog, Object, ObjectKind, TableDef, TypeDef, names_equal};
+use daruma_catalog::{
+    Change, DatabaseCatalog, IndexDef, Object, ObjectKind, Put, TableDef, TypeDef, names_equal,
+};
 use daruma_storage::LockMode;
 use daruma_syntax::ast::{Ident, ObjectName, Span};
 use daruma_syntax::{ParseOptions, parse_object_name};
@@ -101,15 +103,12 @@ fn rename_object(
     if let Some(object) = locked_object(ex, database, find)? {
         bound::refuse_rename(ex, database, &object, None, written)?;
         reserve(ex, database, object.schema_id, (&object.name, new_name))?;
-        put_object(
-            ex,
-            database,
-            Object {
-                name: new_name.to_string(),
-                modified_utc: ex.instance().now_utc(),
-                ..(*object).clone()
-            },
-        )?;
+        let renamed = Object {
+            name: new_name.to_string(),
+            modified_utc: ex.instance().now_utc(),
+            ..(*object).clone()
+        };
+        put_object(ex, database, Put::over(&object, renamed))?;
         return Ok(true);
     }
     rename_constraint(ex, database, name, new_name)
@@ -141,12 +140,12 @@ fn rename_constraint(
         if named.is_none_or(|c| c.id != id) {
             return Ok(false);
         }
+        let is_key = |i: &IndexDef| i.constraint.as_ref().is_some_and(|c| c.id == id);
+        if def.indexes.iter().any(is_key) {
+            refuse_index_name(def, &name.name.text, new_name)?;
+        }
         reserve(ex, database, object.schema_id, (&name.name.text, new_name))?;
-        for index in def
-            .indexes
-            .iter_mut()
-            .filter(|i| i.constraint.as_ref().is_some_and(|c| c.id == id))
-        {
+        for index in def.indexes.iter_mut().filter(|i| is_key(i)) {
             index.name = Some(new_name.to_string());
         }
         def.checks
@@ -215,7 +214,7 @@ fn change_table(
         modified_utc: ex.instance().now_utc(),
         ..(**object).clone()
     };
-    put_object(ex, database, changed)?;
+    put_object(ex, database, Put::over(object, changed))?;
     Ok(true)
 }
 
@@ -236,14 +235,23 @@ fn rename_column(def: &mut TableDef, column: &str, new_name: &str) -> Result<boo
     }
 }
 
-fn rename_index(def: &mut TableDef, index: &str, new_name: &str) -> Result<bool> {
-    let is_named = |name: Option<&str>, other: &str| name.is_some_and(|n| names_equal(n, other));
-    let mut names = def.indexes.iter().map(|i| i.name.as_deref());
-    if !names_equal(index, new_name) && names.any(|name| is_named(name, new_name)) {
-        return Err(messages::error(15335, &[&new_name, &"INDEX"]));
+fn is_named(index: &IndexDef, name: &str) -> bool {
+    let own = index.name.as_deref();
+    own.is_some_and(|own| names_equal(own, name))
+}
+
+/// Error 15335 where another index of the table has the name.
+fn refuse_index_name(def: &TableDef, index: &str, new_name: &str) -> Result<()> {
+    let is_taken = def.indexes.iter().any(|i| is_named(i, new_name));
+    match is_taken && !names_equal(index, new_name) {
+        true => Err(messages::error(15335, &[&new_name, &"INDEX"])),
+        false => Ok(()),
     }
-    let same = |i: &&mut daruma_catalog::IndexDef| is_named(i.name.as_deref(), index);
-    match def.indexes.iter_mut().find(same) {
+}
+
+fn rename_index(def: &mut TableDef, index: &str, new_name: &str) -> Result<bool> {
+    refuse_index_name(def, index, new_name)?;
+    match def.indexes.iter_mut().find(|i| is_named(i, index)) {
         Some(found) => {
             found.name = Some(new_name.to_string());
             Ok(true)
@@ -291,6 +299,6 @@ fn rename_type(
         ..(*def).clone()
     };
     ex.state
-        .change(database, Change::PutType(Arc::new(renamed)))?;
+        .change(database, Change::PutType(Put::over(&def, renamed)))?;
     Ok(true)
 }

@@ -15,8 +15,8 @@ use crate::messages;
 use crate::session::Execution;
 use daruma_base::DatabaseId;
 use daruma_catalog::{
-    CheckDef, ColumnDef, ComputedDef, CounterId, DefaultDef, IdentityDef, ObjectKind, TableDef,
-    names_equal,
+    CheckDef, ColumnDef, ComputedDef, CounterId, DefaultDef, IdentityDef, ObjectKind, Put,
+    TableDef, names_equal,
 };
 use daruma_syntax::ast::{
     self, ColumnConstraintKind, ColumnKind, Condition, CreateTable, Expr, Ident, Literal,
@@ -84,7 +84,7 @@ pub(super) fn create(ex: &Execution<'_>, statement: &CreateTable) -> Result<()> 
         &name.name.text,
         ObjectKind::Table(Arc::new(def)),
     );
-    super::put_object(ex, database, object)
+    super::put_object(ex, database, Put::new(object))
 }
 
 /// A column option that does not exist here is refused: the data it should protect or keep would not be.

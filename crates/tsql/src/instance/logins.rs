@@ -18,7 +18,7 @@
 use super::LoginInfo;
 use crate::error::Result;
 use crate::messages;
-use daruma_catalog::{Catalog, Change, DatabaseCatalog, DatabaseDef, LoginDef};
+use daruma_catalog::{Catalog, Change, DatabaseCatalog, DatabaseDef, LoginDef, Put};
 use daruma_storage::LockResource;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -127,7 +127,7 @@ impl LoginList {
         let login = make(id.map_or(SA, |id| id.saturating_add(1).max(260)));
         match self.get(&login.name) {
             Some(_) => Err(messages::error(15025, &[&login.name])),
-            None => Ok(Change::PutLogin(Arc::new(login))),
+            None => Ok(Change::PutLogin(Put::new(login))),
         }
     }
 
@@ -142,9 +142,9 @@ impl LoginList {
         let login = self.by_id(seen.id).filter(is_same);
         let login =
             login.ok_or_else(|| messages::error(15151, &[&"alter", &"login", &seen.name]))?;
-        let mut login = (*login).clone();
-        change(&mut login)?;
-        Ok(Change::PutLogin(Arc::new(login)))
+        let mut changed = (*login).clone();
+        change(&mut changed)?;
+        Ok(Change::PutLogin(Put::over(&login, changed)))
     }
 }
 

@@ -368,10 +368,10 @@ impl Instance {
             catalog.publish(changes);
             self.bump_catalog_version();
             // Only these prove to be peers of an endpoint.
-            let has_certificate = |l: &Arc<LoginDef>| l.certificate_id.is_some();
+            let has_certificate = |l: &LoginDef| l.certificate_id.is_some();
             let concerns_peers = changes.iter().any(|change| match change {
                 Change::PutLogin(login) => has_certificate(login),
-                Change::DropLogin(id) => before.login(*id).is_some_and(has_certificate),
+                Change::DropLogin(id) => before.login(*id).is_some_and(|l| has_certificate(l)),
                 _ => false,
             });
             if concerns_peers {

@@ -5,7 +5,7 @@ use super::left_behind::{Cleaner, registration};
 use super::recovery::{RecoveryQueue, Watcher};
 use super::*;
 use crate::error::SqlError;
-use daruma_catalog::{DatabaseDef, LoginDef};
+use daruma_catalog::{DatabaseDef, LoginDef, Put};
 use daruma_storage::{EngineConfig, RecoveryModel, Settings, StorageError};
 use std::io::ErrorKind;
 
@@ -206,7 +206,7 @@ impl Starter<'_> {
             }
             catalog.put_database(&stored_form(&def, self.data_dir))?;
         }
-        let sa = Change::PutLogin(Arc::new(self.sa()));
+        let sa = Change::PutLogin(Put::new(self.sa()));
         catalog.change_alone::<SqlError>(&logins_lock(), |_| Ok(sa))?;
         catalog.put_mark(COMPLETE_MARK)?;
         Ok(())

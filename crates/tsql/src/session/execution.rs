@@ -7,6 +7,7 @@ pub(in crate::session) use host::next_of;
 
 use super::SessionState;
 use super::client_cursor::Opening;
+use super::definition_locks;
 use super::fail::{Step, Stop};
 use super::frame::Frame;
 use super::plans::Planned;
@@ -518,8 +519,11 @@ impl<'a> Execution<'a> {
         work: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         self.lock_definitions(database, mode)?;
+        let before = self.state.changes_of_definitions(database);
         let done = work();
+        let is_undone = self.state.changes_of_definitions(database) <= before;
         if done.is_err()
+            && is_undone
             && let Ok(open) = self.instance().open_database(database)
         {
             let resource = LockResource::Name(DEFINITIONS.to_string());
@@ -552,7 +556,7 @@ impl<'a> Execution<'a> {
         class: PropertyClass,
         major: i32,
     ) -> Result<()> {
-        self.lock_part(database, &format!("properties {} {major}", class.number()))
+        self.lock_part(database, &definition_locks::properties(class, major))
     }
 
     /// How this read sees the data of other transactions.

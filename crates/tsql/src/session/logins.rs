@@ -3,7 +3,7 @@
 use super::{Execution, SessionState};
 use crate::error::Result;
 use crate::instance::{LoginList, MASTER, SA, login_lock, logins_lock};
-use daruma_catalog::{Change, DatabaseDef, LoginDef};
+use daruma_catalog::{Change, DatabaseDef, LoginDef, Put};
 use daruma_storage::{LockMode, LockResource};
 use std::sync::Arc;
 
@@ -87,10 +87,10 @@ impl Execution<'_> {
                 let Some(login) = self.state.logins().by_id(seen.id) else {
                     continue;
                 };
-                let mut login = (*login).clone();
-                change(&mut login);
+                let mut changed = (*login).clone();
+                change(&mut changed);
                 self.state
-                    .change(MASTER, Change::PutLogin(Arc::new(login)))?;
+                    .change(MASTER, Change::PutLogin(Put::over(&login, changed)))?;
             }
             Ok(())
         })

@@ -23,6 +23,7 @@ mod client_cursor;
 mod completed;
 mod convert;
 mod cursor;
+mod definition_locks;
 mod events;
 mod execution;
 mod fail;

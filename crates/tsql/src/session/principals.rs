@@ -13,7 +13,7 @@ use crate::messages;
 use crate::sysviews::fixed_role_id;
 use daruma_catalog::{
     Change, DatabaseCatalog, LoginDef, PermissionDef, PermissionSet, PermissionState, PrincipalDef,
-    names_equal,
+    Put, names_equal,
 };
 use daruma_syntax::ast::{
     self, AlterLogin, AlterRole, DropKind, LoginSource, PrincipalStatement, UserSource,
@@ -493,7 +493,7 @@ impl Execution<'_> {
             let def = make(&catalog, catalog.next_principal_id())?;
             let (id, is_role) = (def.id, def.is_role);
             self.state
-                .change(database, Change::PutPrincipal(Arc::new(def)))?;
+                .change(database, Change::PutPrincipal(Put::new(def)))?;
             let list = match is_role {
                 true => Vec::new(),
                 false => vec![PermissionDef {
@@ -506,8 +506,9 @@ impl Execution<'_> {
                 }],
             };
             let set = PermissionSet { grantee: id, list };
+            let old = catalog.permissions_of(id);
             self.state
-                .change(database, Change::PutPermissions(Arc::new(set)))
+                .change(database, Change::PutPermissions(Put::of(old, set)))
         })
     }
 
@@ -527,14 +528,15 @@ impl Execution<'_> {
             let new_login = options.iter().any(|o| o.is("LOGIN"));
             let may_move = !new_login || self.may_in_database("CONTROL");
             match may && may_move {
-                true => Ok((**user).clone()),
+                true => Ok(user.clone()),
                 false => Err(refused()),
             }
         };
         // Nobody waits, and nobody waits for him, who may not.
         find()?;
         self.define_alone(database, || {
-            let mut def = find()?;
+            let before = find()?;
+            let mut def = (*before).clone();
             let catalog = self.state.catalog(database)?;
             refuse_contained(options)?;
             if let Some(schema) = option_text(options, "DEFAULT_SCHEMA") {
@@ -560,7 +562,7 @@ impl Execution<'_> {
             }
             self.rename_member(&catalog, &old_name, &def.name)?;
             self.state
-                .change(database, Change::PutPrincipal(Arc::new(def)))
+                .change(database, Change::PutPrincipal(Put::over(&before, def)))
         })
     }
 
@@ -575,8 +577,9 @@ impl Execution<'_> {
                 for member in def.members.iter_mut().filter(|m| names_equal(m, old)) {
                     *member = new.to_string();
                 }
+                let put = Put::over(role, def);
                 self.state
-                    .change(self.current_database(), Change::PutPrincipal(Arc::new(def)))?;
+                    .change(self.current_database(), Change::PutPrincipal(put))?;
             }
         }
         Ok(())
@@ -601,7 +604,7 @@ impl Execution<'_> {
             let may = rights.may(&catalog, "ALTER ANY ROLE", Securable::Database)
                 || rights.may(&catalog, "ALTER", Securable::Principal(role.id));
             match may {
-                true => Ok(Some((**role).clone())),
+                true => Ok(Some(role.clone())),
                 false => Err(refused()),
             }
         };
@@ -610,10 +613,11 @@ impl Execution<'_> {
         self.define_alone(database, || {
             let found = find()?;
             let catalog = self.state.catalog(database)?;
-            let Some(mut def) = found else {
+            let Some(before) = found else {
                 let role = fixed_role_id(name).ok_or_else(refused)?;
                 return self.alter_fixed_role(&catalog, role, name, change);
             };
+            let mut def = (*before).clone();
             match change {
                 AlterRole::AddMember(member) => {
                     let member = self.member(&catalog, "add", &member.text)?;
@@ -638,7 +642,7 @@ impl Execution<'_> {
                 }
             }
             self.state
-                .change(database, Change::PutPrincipal(Arc::new(def)))
+                .change(database, Change::PutPrincipal(Put::over(&before, def)))
         })
     }
 
@@ -656,13 +660,15 @@ impl Execution<'_> {
                 return Err(messages::error(15150, &[&"alter", &"role", &name]));
             }
         };
-        let mut def = (*self.member(catalog, verb, member)?).clone();
+        let before = self.member(catalog, verb, member)?;
+        let mut def = (*before).clone();
         def.fixed_roles.retain(|id| *id != role);
         if matches!(change, AlterRole::AddMember(_)) {
             def.fixed_roles.push(role);
         }
+        let put = Put::over(&before, def);
         self.state
-            .change(self.current_database(), Change::PutPrincipal(Arc::new(def)))
+            .change(self.current_database(), Change::PutPrincipal(put))
     }
 
     /// A user or role that roles may have as a member; errors 15405 and 15151.
@@ -706,8 +712,9 @@ impl Execution<'_> {
         let entry = entry.filter(|e| may(e)).ok_or_else(refused)?;
         entry.check_changeable(self.state.entry.spid)?;
         let seen = self.new_owner(&entry, owner)?;
-        self.atomic(|| {
-            // Nobody drops the login meanwhile.
+        // Nobody makes the login a user of the database meanwhile.
+        self.define_alone(entry.id(), || {
+            // Nor drops it.
             self.lock_login(seen.id)?;
             entry.check_changeable(self.state.entry.spid)?;
             self.change_database(&entry, |def| {
@@ -764,17 +771,18 @@ impl Execution<'_> {
             }
             // The rights of its modules follow from the owner.
             match self.may_stand_for(database, id) {
-                true => Ok((id, (**found).clone())),
+                true => Ok((id, found.clone())),
                 false => Err(no_owner()),
             }
         };
         // Nobody waits, and nobody waits for him, who may not.
         find()?;
         self.define_alone(database, || {
-            let (id, mut def) = find()?;
+            let (id, before) = find()?;
+            let mut def = (*before).clone();
             def.principal_id = id;
             self.state
-                .change(database, Change::PutSchema(Arc::new(def)))
+                .change(database, Change::PutSchema(Put::over(&before, def)))
         })
     }
 
@@ -887,18 +895,18 @@ impl Execution<'_> {
                     let mut changed = (**role).clone();
                     changed.members.retain(|m| !names_equal(m, &def.name));
                     self.state
-                        .change(database, Change::PutPrincipal(Arc::new(changed)))?;
+                        .change(database, Change::PutPrincipal(Put::over(role, changed)))?;
                 }
             }
             // The id may be given out again: it must not come with permissions, nor with others' permissions on it.
             self.forget_permissions_on(database, class::PRINCIPAL, def.id)?;
-            if catalog.permissions_of(def.id).is_some() {
+            if let Some(old) = self.state.catalog(database)?.permissions_of(def.id) {
                 let set = PermissionSet {
                     grantee: def.id,
                     list: Vec::new(),
                 };
                 self.state
-                    .change(database, Change::PutPermissions(Arc::new(set)))?;
+                    .change(database, Change::PutPermissions(Put::over(old, set)))?;
             }
             self.state.change(database, Change::DropPrincipal(def.id))
         })

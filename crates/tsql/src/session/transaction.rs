@@ -14,6 +14,7 @@
 //! | doomed | error that dooms, inside TRY | ROLLBACK, end of batch (3998) |
 
 use super::SessionState;
+use super::definition_locks::locks_of;
 use super::temp::TempUndo;
 use super::unhard::Lateness;
 use crate::error::{Result, SqlError};
@@ -521,11 +522,27 @@ impl SessionState {
             .is_some_and(|t| t.parts.iter().any(Part::has_changed_definitions))
     }
 
-    /// Makes a change of definitions part of the transaction.
+    /// How many definitions of the database the transaction has changed, which nobody else sees yet.
+    pub(super) fn changes_of_definitions(&self, database: DatabaseId) -> usize {
+        let transaction = self.transaction.borrow();
+        let part = transaction.as_ref().and_then(|t| t.part(database));
+        let delta = part.and_then(|p| p.delta.as_ref());
+        delta.map_or(0, CatalogDelta::position)
+    }
+
+    /// Makes a change of definitions part of the transaction. Error 2801 where it was not made of what is stored now: it would
+    /// undo what another session did meanwhile.
     pub(crate) fn change(&self, database: DatabaseId, change: Change) -> Result<()> {
         self.check_writable(database)?;
         let txn = self.txn_in(database)?;
         let open = self.instance.open_database(database)?;
+        // Others who change it publish before they give this up. Whoever reads before he changes has it already.
+        for (resource, mode) in locks_of(&change) {
+            open.storage.lock(&self.entry.owner, resource, mode)?;
+        }
+        if !change.is_of(&*self.catalog(database)?) {
+            return Err(messages::error(2801, &[&change.name()]));
+        }
         open.catalog.write(&txn, &change)?;
         if let Some(t) = self.transaction.borrow_mut().as_mut()
             && let Some(part) = t.part_mut(database)

@@ -9,8 +9,7 @@ use crate::host::Host;
 use crate::instance::MASTER;
 use crate::messages;
 use crate::session::{ENGLISH, SystemCall, message_language};
-use daruma_catalog::{Change, MessageDef, MessageSet};
-use std::sync::Arc;
+use daruma_catalog::{Change, MessageDef, MessageSet, Put};
 
 pub(super) const PROCEDURES: &[Procedure] = &[
     Procedure::native(
@@ -190,7 +189,8 @@ fn change(
         let mut list = known.map_or(Vec::new(), |set| set.list.clone());
         work(&mut list)?;
         let set = MessageSet { number, list };
-        ex.state.change(MASTER, Change::PutMessages(Arc::new(set)))
+        ex.state
+            .change(MASTER, Change::PutMessages(Put::of(known, set)))
     })?;
     Ok(0)
 }

@@ -6,11 +6,10 @@ use super::define::Procedure;
 use crate::error::{Result, SqlError};
 use crate::messages;
 use crate::session::{Level, Located, SystemCall, locate};
-use daruma_catalog::{Change, PropertyDef, PropertySet, PropertyValue, names_equal};
+use daruma_catalog::{Change, PropertyDef, PropertySet, PropertyValue, Put, names_equal};
 use daruma_storage::LockMode;
 use daruma_value::convert::{ConvertContext, convert};
 use daruma_value::{DataType, Value};
-use std::sync::Arc;
 
 pub(super) const PROCEDURES: &[Procedure] = &[
     Procedure::native("sp_addextendedproperty", WITH_VALUE, add),
@@ -110,7 +109,7 @@ fn change(
             list,
         };
         ex.state
-            .change(call.database, Change::PutProperties(Arc::new(set)))
+            .change(call.database, Change::PutProperties(Put::of(known, set)))
     };
     ex.with_definitions(call.database, LockMode::Shared, || ex.atomic(work))?;
     Ok(0)

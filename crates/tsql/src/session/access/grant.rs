@@ -4,6 +4,7 @@
 //! Permissions on the server and on logins lie in the grantee's login, those of a database in the database's catalog, so
 //! they commit and roll back with the transaction.
 
+use super::super::definition_locks;
 use super::{DBO, Execution, Securable, ServerRights, class};
 use crate::error::Result;
 use crate::host::Host;
@@ -11,7 +12,8 @@ use crate::instance::MASTER;
 use crate::messages;
 use crate::sysviews::fixed_role_id;
 use daruma_catalog::{
-    Change, DatabaseCatalog, LoginDef, PermissionDef, PermissionSet, PermissionState, names_equal,
+    Change, DatabaseCatalog, LoginDef, PermissionDef, PermissionSet, PermissionState, Put,
+    names_equal,
 };
 use daruma_storage::LockMode;
 use daruma_syntax::ast::{self, Grant, GrantVerb};
@@ -155,7 +157,7 @@ impl Execution<'_> {
             set.list.retain(|p| (p.class, p.major) != (class, major));
             if set.list.len() != old.list.len() {
                 self.state
-                    .change(database, Change::PutPermissions(Arc::new(set)))?;
+                    .change(database, Change::PutPermissions(Put::over(old, set)))?;
             }
         }
         Ok(())
@@ -505,7 +507,7 @@ impl Execution<'_> {
                 true => owner_of_securable(&catalog, on),
                 false => rights.user_id,
             };
-            self.lock_part(database, &format!("permissions {grantee}"))?;
+            self.lock_part(database, &definition_locks::permissions(grantee))?;
             let catalog = self.state.catalog(database)?;
             let old = catalog.permissions_of(grantee);
             let mut list = old.map_or(Vec::new(), |set| set.list.clone());
@@ -522,7 +524,7 @@ impl Execution<'_> {
             }
             let set = PermissionSet { grantee, list };
             self.state
-                .change(database, Change::PutPermissions(Arc::new(set)))
+                .change(database, Change::PutPermissions(Put::of(old, set)))
         })
     }
 

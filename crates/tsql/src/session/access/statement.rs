@@ -419,6 +419,7 @@ impl Execution<'_> {
                     Some(schema) => catalog.schema_named(&schema.text).map(|s| s.id),
                     None => Some(SCHEMA_DBO),
                 };
+                let schema = schema.filter(|s| catalog.type_named(*s, &name.name.text).is_some());
                 match schema.is_none_or(|s| self.may(database, "ALTER", Securable::Schema(s))) {
                     true => Ok(()),
                     false => Err(refused("type")),

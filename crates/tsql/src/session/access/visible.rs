@@ -11,7 +11,7 @@ use crate::host::{Host, TableRef};
 use crate::instance::{MASTER, TEMPDB};
 use daruma_base::DatabaseId;
 use daruma_catalog::{
-    Change, DatabaseCatalog, Object, ObjectKind, PrincipalDef, PropertyClass, PropertySet,
+    Change, DatabaseCatalog, Object, ObjectKind, PrincipalDef, PropertyClass, PropertySet, Put,
     TableDef, TypeDef, constraints_of,
 };
 use std::sync::Arc;
@@ -92,8 +92,8 @@ fn sees_principal(whole: &DatabaseCatalog, rights: &Rights, def: &PrincipalDef) 
             .any(|p| rights.may(whole, p, on))
 }
 
-fn hide_object(object: &Object, visible: &mut DatabaseCatalog) {
-    visible.apply(&Change::DropObject(object.id));
+fn hide_object(object: &Arc<Object>, visible: &mut DatabaseCatalog) {
+    visible.apply(&Change::DropObject(object.clone()));
     if let ObjectKind::Table(def) = &object.kind {
         for (constraint, _) in constraints_of(object.id, def) {
             forget_properties(PropertyClass::Object, constraint.id, visible);
@@ -107,7 +107,7 @@ fn forget_properties(class: PropertyClass, major: i32, visible: &mut DatabaseCat
         major,
         list: Vec::new(),
     };
-    visible.apply(&Change::PutProperties(Arc::new(none)));
+    visible.apply(&Change::PutProperties(Put::new(none)));
 }
 
 fn hide_text(object: &Object, visible: &mut DatabaseCatalog) {
@@ -120,7 +120,7 @@ fn hide_text(object: &Object, visible: &mut DatabaseCatalog) {
         ObjectKind::Table(def) if has_text(def) => clear_texts(Arc::make_mut(def)),
         _ => return,
     }
-    visible.apply(&Change::PutObject(Arc::new(shown)));
+    visible.apply(&Change::PutObject(Put::new(shown)));
 }
 
 fn has_text(def: &TableDef) -> bool {
