@@ -207,3 +207,36 @@ fn a_value_in_a_row_that_goes_out_before_its_statement_ends_is_not_given_again_a
         assert!(next > 1, "{text}: {next} is given again");
     }
 }
+
+/// A commit within a trigger that waits for no disk, or that commits nothing, brings no mark there.
+#[test]
+fn a_value_in_a_row_of_a_trigger_behind_its_commit_is_not_given_again_after_a_crash() {
+    for commit in [
+        "COMMIT WITH (DELAYED_DURABILITY = ON)",
+        "BEGIN TRAN; COMMIT",
+    ] {
+        let server = Server::with_setup(&[
+            "CREATE DATABASE d",
+            "ALTER DATABASE d SET DELAYED_DURABILITY = ALLOWED",
+        ]);
+        let mut client = server.connect_to("d");
+        client.done("CREATE SEQUENCE s AS int START WITH 1 NO CACHE");
+        client.done("CREATE TABLE t (v int)");
+        client.done(&format!(
+            "CREATE TRIGGER tr ON t AFTER INSERT AS {commit}; SELECT v FROM t"
+        ));
+        client.done("CHECKPOINT");
+        let mut told = Value::Null;
+        let mut sink = AtFirst(Some(|value: Option<&Value>| {
+            told = value.cloned().unwrap_or(Value::Null);
+            server.disk.stop();
+        }));
+        let _ = (client.session).execute_batch("INSERT t VALUES (NEXT VALUE FOR s)", &mut sink);
+        drop(client);
+        let server = server.crash();
+        let next = server.connect_to("d").scalar("SELECT NEXT VALUE FOR s");
+        let next = next.parse::<i32>().expect("a number");
+        assert_eq!(told, Value::Int(1), "{commit}");
+        assert!(next > 1, "{commit}: {next} is given again");
+    }
+}

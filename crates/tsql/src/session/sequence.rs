@@ -72,17 +72,18 @@ impl Execution<'_> {
     pub(super) fn harden_marks(&self) -> Result<()> {
         match self.depth.get() > 0 {
             true => Ok(()),
-            false => self.harden_noted_marks(),
+            false => self.harden_noted_marks(false),
         }
     }
 
-    /// The same where the statement around this one has not come to its end, and a commit does not wait for that.
+    /// The same where the statement around this one has not come to its end, and a commit does not wait for that. `delayed`: the
+    /// commit asks not to wait for the disk.
     #[inline]
-    pub(super) fn harden_noted_marks(&self) -> Result<()> {
+    pub(super) fn harden_noted_marks(&self, delayed: bool) -> Result<()> {
         let has_none = self.state.unhard_marks.0.borrow().is_empty();
         match has_none {
             true => Ok(()),
-            false => self.wait_for_marks(|database| self.state.will_harden(database)),
+            false => self.wait_for_marks(|database| self.state.will_harden(database, delayed)),
         }
     }
 

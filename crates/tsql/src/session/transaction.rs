@@ -103,10 +103,10 @@ impl Transaction {
     }
 
     /// Will the commit of what is done so far, of a statement on its own, wait until it is on the disk of this database?
-    fn will_harden(&self, database: DatabaseId) -> bool {
+    fn will_harden(&self, database: DatabaseId, delayed: bool) -> bool {
         let part = self.part(database).filter(|p| p.txn.has_written());
         let may_be_delayed = self.may_be_delayed();
-        part.is_some_and(|p| p.durability(may_be_delayed, false) == Durability::Full)
+        part.is_some_and(|p| p.durability(may_be_delayed, delayed) == Durability::Full)
     }
 
     /// Writes in databases that outlive the server.
@@ -215,10 +215,10 @@ impl SessionState {
     }
 
     /// Will the running statement, if it is on its own, wait for the disk of this database when it commits?
-    pub(super) fn will_harden(&self, database: DatabaseId) -> bool {
+    pub(super) fn will_harden(&self, database: DatabaseId, delayed: bool) -> bool {
         let transaction = self.transaction.borrow();
         let own = transaction.as_ref().filter(|t| t.autocommit);
-        own.is_some_and(|t| t.will_harden(database))
+        own.is_some_and(|t| t.will_harden(database, delayed))
     }
 
     pub(crate) fn commit_parts_as(&self, delayed: Option<bool>, lateness: Lateness) -> Result<()> {

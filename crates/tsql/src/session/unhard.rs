@@ -180,8 +180,10 @@ impl SessionState {
 impl Execution<'_> {
     /// COMMIT: as `SessionState::commit_transaction`, late where that is possible.
     pub(crate) fn commit_transaction(&self, delayed: Option<bool>) -> Result<Option<u64>> {
-        // In a trigger: what has fired it has not come to its end.
-        self.harden_noted_marks()?;
+        // In a trigger: what has fired it has not come to its end. An inner one commits nothing.
+        if self.state.trancount.get() == 1 {
+            self.harden_noted_marks(delayed == Some(true))?;
+        }
         let result = self.state.commit_transaction(delayed, self.lateness());
         self.hold_back_if_late();
         result
