@@ -3152,6 +3152,11 @@ const MESSAGES: &[Message] = &[
         "Window frame with ROWS or RANGE must have an ORDER BY clause.",
     ),
     m(
+        10757,
+        15,
+        "The function '%.*ls' may not have a WITHIN GROUP clause.",
+    ),
+    m(
         10758,
         15,
         "The function '%.*ls' may not have ORDER BY in OVER clause.",
@@ -3457,6 +3462,11 @@ const MESSAGES: &[Message] = &[
         "The database '%s' does not exist. Supply a valid database name. To see available databases, use sys.databases.",
     ),
     m(
+        15015,
+        16,
+        "The server '%s' does not exist. Use sp_helpserver to show available servers.",
+    ),
+    m(
         15021,
         16,
         "Invalid value given for parameter %s. Specify a valid parameter value.",
@@ -3569,6 +3579,11 @@ const MESSAGES: &[Message] = &[
         15151,
         16,
         "Cannot %S_MSG the %S_MSG '%.*ls', because it does not exist or you do not have permission.",
+    ),
+    m(
+        15165,
+        16,
+        "Could not find object '%ls' or you do not have permission.",
     ),
     m(
         15174,
@@ -3717,6 +3732,11 @@ const MESSAGES: &[Message] = &[
         15352,
         16,
         "The %S_MSG cannot be dropped because one or more entities are either signed or encrypted using it.",
+    ),
+    m(
+        15388,
+        11,
+        "There is no user table matching the input name '%s' in the current database or you do not have permission to access the table.",
     ),
     m(15405, 16, "Cannot use the special principal '%.*ls'."),
     m(

@@ -28,7 +28,6 @@ const TABLE_HINTS: &[K] = &[
     K::READPAST,
     K::NOWAIT,
     K::NOEXPAND,
-    K::FASTFIRSTROW,
     K::FORCESEEK,
     K::FORCESCAN,
     K::INDEX,

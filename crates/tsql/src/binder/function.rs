@@ -33,6 +33,10 @@ const DATE_PART_FUNCTIONS: &[&str] = &[
 
 impl Binder<'_> {
     pub(super) fn function(&mut self, call: &FunctionCall) -> Result<Scalar> {
+        if !call.within_group.is_empty() && !is_ordered_within_group(call) {
+            let name = &call.name.name.text;
+            return Err(crate::messages::error(10757, &[name]));
+        }
         if call.name.schema.is_some() && !call.name.schema.as_ref().is_some_and(|s| s.is("sys")) {
             if let Some(method) = self.column_method(call)? {
                 return Ok(method);
@@ -827,6 +831,13 @@ fn constant_subquery(scalar: &Scalar) -> bool {
         }
         _ => false,
     }
+}
+
+/// The functions that take their rows in an order of their own.
+fn is_ordered_within_group(call: &FunctionCall) -> bool {
+    const ORDERED: [&str; 3] = ["PERCENTILE_CONT", "PERCENTILE_DISC", "STRING_AGG"];
+    let name = &call.name.name;
+    call.name.schema.is_none() && ORDERED.iter().any(|ordered| name.is(ordered))
 }
 
 fn aggregate_named(name: &str) -> Option<AggregateFunction> {

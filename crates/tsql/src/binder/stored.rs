@@ -225,7 +225,7 @@ pub(super) fn table_hints(
                 | "IGNORE_TRIGGERS") => {
                     return Err(unsupported(&format!("The table hint {word} here")));
                 }
-                // ROWLOCK, PAGLOCK, FASTFIRSTROW and FORCESCAN ask for what is done anyway, or may be. The parser knows no others.
+                // ROWLOCK, PAGLOCK and FORCESCAN ask for what is done anyway, or may be. The parser knows no others.
                 _ => {}
             },
             TableHint::Index(names) => {

@@ -177,7 +177,10 @@ impl VirtualTable for Series {
         let step = match arguments.len() {
             0..=2 if stop >= start => one,
             0..=2 => -one,
-            _ => number(2)?.unwrap_or(0),
+            _ => match number(2)? {
+                Some(step) => step,
+                None => return Ok(Box::new(std::iter::empty())),
+            },
         };
         if step == 0 {
             return Err(SqlError::new(

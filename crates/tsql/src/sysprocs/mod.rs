@@ -1,10 +1,11 @@
 //! System procedures and the DBCC commands that answer with rows.
 //!
-//! Map: `define` (how a procedure is described), `catalog` (ODBC catalogue), `help` (sp_help and family), `monitor`
+//! Map: `define` (how a procedure is described), `as_is` (options with one value), `catalog` (ODBC catalogue), `help` (sp_help and family), `monitor`
 //! (sp_who and family), `server` (configuration, error log and the rest), `locks` (application locks), `messages` (those
 //! of users), `cleanup` (row versions), `properties` (extended properties), `foreach`, `describe` (columns and parameters of a text), `dbcc`, `diagnostics`,
 //! `check` (DBCC CHECKDB and family), `show_statistics`, `xml` (documents for OPENXML).
 
+mod as_is;
 mod catalog;
 mod check;
 mod cleanup;
@@ -30,6 +31,7 @@ pub(crate) use properties::text_style;
 use std::sync::Arc;
 
 const ALL: &[&[Procedure]] = &[
+    as_is::PROCEDURES,
     catalog::PROCEDURES,
     check::PROCEDURES,
     cleanup::PROCEDURES,

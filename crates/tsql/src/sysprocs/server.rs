@@ -78,39 +78,9 @@ pub(super) const PROCEDURES: &[Procedure] = &[
         recompile,
     ),
     Procedure::native(
-        "sp_createstats",
-        "@indexonly char(9) = NO; @fullscan char(9) = NO; @norecompute char(12) = NO; @incremental char(12) = NO",
-        nothing,
-    ),
-    Procedure::native(
-        "sp_autostats",
-        "@tblname nvarchar(776); @flagc varchar(10) = NULL; @indname sysname = NULL",
-        nothing,
-    ),
-    Procedure::native(
-        "sp_tableoption",
-        "@TableNamePattern nvarchar(776); @OptionName varchar(35); @OptionValue varchar(12)",
-        nothing,
-    ),
-    Procedure::native(
-        "sp_indexoption",
-        "@IndexNamePattern nvarchar(1035); @OptionName varchar(35); @OptionValue varchar(12)",
-        nothing,
-    ),
-    Procedure::native(
-        "sp_settriggerorder",
-        "@triggername nvarchar(517); @order varchar(10); @stmttype varchar(50); @namespace varchar(10) = NULL",
-        nothing,
-    ),
-    Procedure::native(
         "sp_changedbowner",
         "@loginame sysname; @map varchar(5) = NULL",
         change_database_owner,
-    ),
-    Procedure::native(
-        "sp_serveroption",
-        "@server sysname; @optname varchar(35); @optvalue nvarchar(128)",
-        nothing,
     ),
     Procedure::native(
         "sp_invalidate_textptr",

@@ -29,6 +29,7 @@ pub(super) fn set_options(
     options: &[DatabaseOption],
     termination: Option<Termination>,
 ) -> Result<()> {
+    refuse_conflicts(options)?;
     options.iter().try_for_each(|option| {
         if let Some(name) = fixed_in_system(entry, option) {
             return Err(not_settable(entry, name));
@@ -38,6 +39,29 @@ pub(super) fn set_options(
         }
         set_option(ex, entry, option, termination)
     })
+}
+
+/// Error 1052 where one statement gives an option two values, and 1039 where it gives one twice.
+fn refuse_conflicts(options: &[DatabaseOption]) -> Result<()> {
+    for (at, option) in options.iter().enumerate() {
+        let mut earlier = options.iter().take(at);
+        if let Some(other) = earlier.find(|other| is_same_option(option, other)) {
+            return Err(match option == other {
+                true => messages::error(1039, &[option]),
+                false => messages::error(1052, &[&"ALTER DATABASE", other, option]),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn is_same_option(one: &DatabaseOption, other: &DatabaseOption) -> bool {
+    match (one, other) {
+        (DatabaseOption::Other(one), DatabaseOption::Other(other)) => {
+            one.name.eq_ignore_ascii_case(&other.name)
+        }
+        _ => std::mem::discriminant(one) == std::mem::discriminant(other),
+    }
 }
 
 /// The name of an option that this database of the system has as it is; the tables of the product's documentation about
