@@ -35,6 +35,7 @@ mod engine;
 mod epoch;
 mod error;
 mod follow;
+mod free;
 #[doc(hidden)]
 pub mod hostile;
 mod kept;
@@ -78,6 +79,7 @@ pub use engine::{Engine, EngineConfig};
 pub use epoch::{EPOCHS_MAX, Epoch, Epochs};
 pub use error::{Result, StorageError, is_full};
 pub use follow::{Secondary, StandingPin};
+pub use free::ClosedFiles;
 pub use lock::{Deadlock, DeadlockOwner, DeadlockWatch, Owner};
 pub use log::rebuild::{LogSection, Stop};
 pub use log::{

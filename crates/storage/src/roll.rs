@@ -6,7 +6,8 @@
 //!
 //! Invariants
 //! 1. Nothing is written before the pages have come to the end of the database's own log.
-//! 2. Header, boot, doublewrite and allocation pages are not restored singly: what they say is not all in the log.
+//! 2. A page whose content is not known at the end of the log is left as it is: it is free, or holds row versions.
+//! 3. Header, boot, doublewrite and allocation pages are not restored singly: what they say is not all in the log.
 //!
 //! Tests: `crates/backup/tests/pages.rs`. Read next: `redo`, `replay`.
 
@@ -46,6 +47,12 @@ impl PageRoll {
     /// The pages, in order.
     pub fn ids(&self) -> Vec<PageId> {
         self.pages.keys().copied().collect()
+    }
+
+    /// The pages whose content is not known (yet), in order.
+    pub fn unknown(&self) -> Vec<PageId> {
+        let unknown = self.pages.iter().filter(|(_, page)| page.is_none());
+        unknown.map(|(id, _)| *id).collect()
     }
 
     /// May this page be restored by itself?
@@ -196,15 +203,15 @@ fn damaged(page: PageId, what: &str) -> StorageError {
 }
 
 impl Engine {
-    /// Rolls pages from `from` to the end of the log of a closed database and writes them into its files. `None` when
-    /// that log begins later: backups of it are missing.
+    /// Rolls pages from `from` to the end of the log of a closed database and writes them into its files. Those that needed
+    /// nothing and were left as they are; `None` when that log begins later: backups of it are missing.
     pub fn mend_pages(
         &self,
         guid: u64,
         files: Vec<FileSpec>,
         mut roll: PageRoll,
         from: Lsn,
-    ) -> Result<Option<()>> {
+    ) -> Result<Option<Vec<PageId>>> {
         let (log_spec, data) = split_specs(files)?;
         let files = FileSet::open(&data, self.env())?;
         if files.guid() != guid {
@@ -231,16 +238,19 @@ impl Engine {
 }
 
 impl PageRoll {
-    fn write(self, files: &FileSet) -> Result<()> {
+    /// The pages that are left as they are.
+    fn write(self, files: &FileSet) -> Result<Vec<PageId>> {
         // All of them are looked at before the first is written.
-        let ready = self.pages.into_iter().map(|(id, page)| match page {
-            None => Err(damaged(id, "no backup holds it")),
-            Some(page) => match page.page_type() {
-                Some(PageType::Tree | PageType::Blob) if page.id() == id => Ok((id, page)),
-                _ => Err(damaged(id, "it holds no data")),
-            },
-        });
-        let ready = ready.collect::<Result<Vec<_>>>()?;
+        let (mut ready, mut left) = (Vec::new(), Vec::new());
+        for (id, page) in self.pages {
+            match page.map(|page| (page.page_type(), page)) {
+                None | Some((Some(PageType::Free | PageType::Versions), _)) => left.push(id),
+                Some((Some(PageType::Tree | PageType::Blob), page)) if page.id() == id => {
+                    ready.push((id, page));
+                }
+                Some(_) => return Err(damaged(id, "it holds no data")),
+            }
+        }
         for (id, mut page) in ready {
             page.seal();
             let io = |source| StorageError::Io {
@@ -254,6 +264,6 @@ impl PageRoll {
             handle.write_at(page.bytes(), at).map_err(io)?;
             handle.sync_data().map_err(io)?;
         }
-        Ok(())
+        Ok(left)
     }
 }

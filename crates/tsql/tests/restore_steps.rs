@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::rows::{MOVES, content, damage, fill, page_with, rows, server_with_rows};
+use common::rows::{MOVES, content, damage, fill, page_with, read_file, rows, server_with_rows};
 use common::{Client, Server};
 use daruma_base::Disk;
+use daruma_sim::Faults;
 use std::path::Path;
 
 fn state(client: &mut Client) -> String {
@@ -347,4 +348,261 @@ fn pages_want_the_log_that_the_database_no_longer_has() {
         assert!(out.contains("RESTORE LOG successfully"), "{out}");
     }
     assert_eq!(content(&mut client, "d"), all);
+}
+
+fn state_of_d(client: &mut Client) -> String {
+    client.scalar("SELECT state_desc FROM sys.databases WHERE name = 'd'")
+}
+
+fn pages_of_file(server: &Server) -> usize {
+    read_file(server, "/data/d.mdf").len() / 8_192
+}
+
+const OFFLINE: &str = "ALTER DATABASE d SET OFFLINE WITH ROLLBACK IMMEDIATE";
+
+/// A page that is neither in the backup nor in use: nothing could ever bring it.
+#[test]
+fn a_page_that_nobody_has_is_refused_before_anything_changes() {
+    for is_offline in [false, true] {
+        let (server, mut client) = server_with_rows(300);
+        client.run("BACKUP DATABASE d TO DISK = '/b/f'");
+        fill(&mut client, 301, 310);
+        let all = content(&mut client, "d");
+        if is_offline {
+            client.run(OFFLINE);
+        }
+        let before = state_of_d(&mut client);
+        let pages = pages_of_file(&server);
+        for page in [pages - 10, pages + 10] {
+            let out = client.run(&format!(
+                "RESTORE DATABASE d PAGE = '1:{page}' FROM DISK = '/b/f' WITH NORECOVERY"
+            ));
+            let refused = format!("Page (1:{page}) was not backed up in file 1 on device '/b/f'");
+            assert!(
+                out.contains("Msg 3144") && out.contains(&refused),
+                "{is_offline}: {out}"
+            );
+            assert_eq!(state_of_d(&mut client), before);
+            assert!(files_of_pages(&server).is_empty());
+        }
+        client.run("ALTER DATABASE d SET ONLINE");
+        assert_eq!(content(&mut client, "d"), all);
+    }
+}
+
+/// The log has all of a page that was free when the backup was made.
+#[test]
+fn a_page_that_came_after_the_backup_is_brought_by_the_log() {
+    let (server, mut client) = server_with_rows(10);
+    client.run("BACKUP DATABASE d TO DISK = '/b/f'");
+    fill(&mut client, 11, 300);
+    client.run("BACKUP LOG d TO DISK = '/b/l1'");
+    let all = content(&mut client, "d");
+    let server = server.restart_keeping(client);
+    let page = page_with(&server, b"row 290 row 290");
+    damage(&server, page);
+    let mut client = server.connect();
+    let out = client.run(&format!(
+        "RESTORE DATABASE d PAGE = '1:{page}' FROM DISK = '/b/f' WITH NORECOVERY
+         RESTORE LOG d FROM DISK = '/b/l1' WITH RECOVERY"
+    ));
+    assert!(out.contains("RESTORE LOG successfully"), "{out}");
+    assert_eq!(content(&mut client, "d"), all);
+}
+
+/// Whether the page is in use cannot be read when the restore begins. At its end it is known that it needs nothing.
+#[test]
+fn a_page_that_needs_nothing_keeps_nobody_from_recovery() {
+    let (server, mut client) = server_with_rows(300);
+    client.run("BACKUP DATABASE d TO DISK = '/b/f'");
+    let all = rows(&mut client, "d");
+    let server = server.restart_keeping(client);
+    let (page, allocation) = (pages_of_file(&server) - 10, 1);
+    damage(&server, allocation);
+    let mut client = server.connect();
+    let out = client.run(&format!(
+        "RESTORE DATABASE d PAGE = '1:{page}' FROM DISK = '/b/f' WITH NORECOVERY"
+    ));
+    assert!(out.contains("successfully processed"), "{out}");
+    let out = client.run("RESTORE DATABASE d WITH RECOVERY");
+    assert!(
+        out.contains(&format!("Page (1:{page}) was left as it is"))
+            && out.contains("successfully processed"),
+        "{out}"
+    );
+    assert_eq!(state_of_d(&mut client), "ONLINE");
+    assert_eq!(rows(&mut client, "d"), all);
+}
+
+/// What holds for a database in use holds for one that is offline.
+#[test]
+fn pages_of_another_database_or_without_a_log_are_refused_offline_too() {
+    let (server, mut client) = server_with_rows(300);
+    client.run("BACKUP DATABASE d TO DISK = '/b/f'");
+    client.run("CREATE DATABASE other");
+    client.run("SELECT * INTO other.dbo.t FROM d.dbo.t");
+    client.run("BACKUP DATABASE other TO DISK = '/b/other'");
+    let all = content(&mut client, "d");
+    client.run("USE other CHECKPOINT; USE d CHECKPOINT; USE master");
+    let page = page_with(&server, b"row 40 row 40");
+    for before in ["", OFFLINE] {
+        client.run(before);
+        let out = client.run(&format!(
+            "RESTORE DATABASE d PAGE = '1:{page}' FROM DISK = '/b/other' WITH NORECOVERY"
+        ));
+        assert!(out.contains("Msg 3154"), "{before}: {out}");
+        assert_ne!(state_of_d(&mut client), "RESTORING");
+        client.run("ALTER DATABASE d SET ONLINE; ALTER DATABASE d SET RECOVERY SIMPLE");
+        client.run(before);
+        let out = client.run(&format!(
+            "RESTORE DATABASE d PAGE = '1:{page}' FROM DISK = '/b/f' WITH NORECOVERY"
+        ));
+        assert!(out.contains("Msg 4208"), "{before}: {out}");
+        assert_ne!(state_of_d(&mut client), "RESTORING");
+        client.run("ALTER DATABASE d SET ONLINE; ALTER DATABASE d SET RECOVERY FULL");
+    }
+    assert_eq!(content(&mut client, "d"), all);
+}
+
+#[test]
+fn an_offline_database_is_online_for_good_after_its_pages_are_restored() {
+    let (server, mut client) = server_with_rows(300);
+    client.run("BACKUP DATABASE d TO DISK = '/b/f'");
+    let (server, mut client, page) = with_damaged_page(server, client);
+    client.run(OFFLINE);
+    let out = client.run(&format!(
+        "RESTORE DATABASE d PAGE = '1:{page}' FROM DISK = '/b/f' WITH RECOVERY"
+    ));
+    assert!(out.contains("successfully processed"), "{out}");
+    fill(&mut client, 301, 310);
+    let all = content(&mut client, "d");
+    let server = server.restart_keeping(client);
+    let mut client = server.connect();
+    assert_eq!(state_of_d(&mut client), "ONLINE");
+    assert_eq!(content(&mut client, "d"), all);
+}
+
+/// The log in between is lost: the restore of the page can be given up, and nothing else is.
+#[test]
+fn a_page_restore_that_cannot_go_on_is_taken_back() {
+    let (server, mut client) = server_with_rows(300);
+    client.run("BACKUP DATABASE d TO DISK = '/b/f'");
+    fill(&mut client, 301, 310);
+    let all = content(&mut client, "d");
+    let page = page_with(&server, b"row 40 row 40");
+    for is_unreadable in [false, true] {
+        client.run(&format!(
+            "RESTORE DATABASE d PAGE = '1:{page}' FROM DISK = '/b/f' WITH NORECOVERY"
+        ));
+        assert_eq!(state_of_d(&mut client), "RESTORING");
+        let kept = files_of_pages(&server);
+        assert_eq!(kept.len(), 1);
+        if is_unreadable {
+            // Nor can these be read any more.
+            server.disk.flip(&kept[0], 100, 1);
+        }
+        let out = client.run("ALTER DATABASE d SET OFFLINE");
+        assert!(out.contains("Msg 5052"), "{out}");
+        let out = client.run("ALTER DATABASE d SET ONLINE");
+        assert!(!out.contains("Msg"), "{out}");
+        assert_eq!(state_of_d(&mut client), "ONLINE");
+        assert!(files_of_pages(&server).is_empty());
+        assert_eq!(content(&mut client, "d"), all);
+    }
+    let server = server.restart_keeping(client);
+    let mut client = server.connect();
+    assert_eq!(state_of_d(&mut client), "ONLINE");
+    assert_eq!(content(&mut client, "d"), all);
+}
+
+/// What a stop at some call of the disk leaves of a page restore.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    GoOn,
+    TakeBack,
+}
+
+/// The statements of a page restore; a crash may come in each.
+fn steps(page: usize) -> [String; 3] {
+    [
+        format!("RESTORE DATABASE d PAGE = '1:{page}' FROM DISK = '/b/f' WITH NORECOVERY"),
+        "RESTORE LOG d FROM DISK = '/b/l1' WITH NORECOVERY".into(),
+        "RESTORE DATABASE d WITH RECOVERY".into(),
+    ]
+}
+
+/// A database with a damaged page, and what it held before.
+fn with_history_and_damage(seed: u64) -> (Server, Client, usize, String) {
+    let server = Server::with_seed(seed);
+    let mut client = server.connect();
+    client.run("CREATE DATABASE d");
+    client.run("CREATE TABLE d.dbo.t (id int NOT NULL PRIMARY KEY, name nvarchar(400) NOT NULL)");
+    fill(&mut client, 1, 60);
+    client.run("BACKUP DATABASE d TO DISK = '/b/f'");
+    client.run("UPDATE d.dbo.t SET name = name + N'!' WHERE id % 3 = 0");
+    client.run("BACKUP LOG d TO DISK = '/b/l1'");
+    client.run("DELETE d.dbo.t WHERE id % 50 = 0");
+    let all = content(&mut client, "d");
+    let (server, client, page) = with_damaged_page(server, client);
+    (server, client, page, all)
+}
+
+/// Wherever the machine stops, the restore goes on or begins anew, and every commit is there at its end.
+#[test]
+fn a_stop_in_a_page_restore_leaves_a_way_forward() {
+    let (server, mut client, page, all) = with_history_and_damage(1);
+    let calls = steps(page).map(|step| {
+        let begin = server.disk.ios();
+        let out = client.run(&step);
+        assert!(out.contains("successfully processed"), "{out}");
+        server.disk.ios() - begin
+    });
+    assert_eq!(content(&mut client, "d"), all);
+    for (stopped, calls) in calls.into_iter().enumerate() {
+        let every = (calls / 8).max(1) as usize;
+        for (n, moment) in (0..calls).step_by(every).enumerate() {
+            let way = [Way::GoOn, Way::TakeBack][n % 2];
+            let at = format!("step {stopped}, call {moment} of {calls}, {way:?}");
+            let (server, mut client, page, all) = with_history_and_damage(moment);
+            for step in &steps(page)[..stopped] {
+                client.run(step);
+            }
+            server.disk.set_faults(Faults {
+                stop_io_at: Some(server.disk.ios() + moment),
+                ..Faults::default()
+            });
+            client.run(&steps(page)[stopped]);
+            drop(client);
+            server.disk.set_faults(Faults::default());
+            let server = server.crash();
+            let mut client = server.connect();
+            finish(&mut client, page, way, &at);
+            assert_eq!(content(&mut client, "d"), all, "{at}");
+            client.run("INSERT d.dbo.t VALUES (0, N'')");
+            let server = server.crash_after(client);
+            let mut client = server.connect();
+            assert_eq!(
+                client.scalar("SELECT COUNT(*) FROM d.dbo.t WHERE id = 0"),
+                "1",
+                "{at}"
+            );
+        }
+    }
+}
+
+/// Brings the page back after a crash, on one of two ways.
+fn finish(client: &mut Client, page: usize, way: Way, at: &str) {
+    if let (Way::TakeBack, "RESTORING") = (way, &*state_of_d(client)) {
+        let out = client.run("ALTER DATABASE d SET ONLINE");
+        assert!(!out.contains("Msg"), "{at}: {out}");
+    }
+    let [begin, log, recovery] = steps(page);
+    if state_of_d(client) != "RESTORING" {
+        client.run(&begin);
+    }
+    // It may have been applied: 4326.
+    client.run(&log);
+    let out = client.run(&recovery);
+    assert!(out.contains("successfully processed"), "{at}: {out}");
+    assert_eq!(state_of_d(client), "ONLINE", "{at}");
 }

@@ -6,7 +6,7 @@ use crate::error::{Result, SqlError};
 use crate::host::Host;
 use crate::instance::{DatabaseEntry, MASTER, MODEL, MSDB, TEMPDB, close_database};
 use crate::messages;
-use crate::session::Execution;
+use crate::session::{Execution, restores_pages, take_back_pages};
 use daruma_base::DatabaseId;
 use daruma_catalog::{DatabaseDef, FilegroupDef, UserAccess};
 use daruma_storage as storage;
@@ -546,7 +546,11 @@ fn set_online(
     if entry.open().is_ok() {
         return Ok(());
     }
-    check_not_restoring(entry)?;
+    let may_be_online = || match restores_pages(entry) {
+        true => Ok(()),
+        false => check_not_restoring(entry),
+    };
+    may_be_online()?;
     // One whose log failed is recovered, as a start of the server would do it.
     let (alone, _claim) = match entry.held() {
         Some(_) => {
@@ -564,7 +568,7 @@ fn set_online(
         return Ok(());
     }
     entry.check_recovered()?;
-    check_not_restoring(entry)?;
+    may_be_online()?;
     if alone.is_none() && entry.held().is_some() {
         return Err(messages::error(5061, &[&entry.name()]));
     }
@@ -572,7 +576,13 @@ fn set_online(
         close_database(&suspect)?;
         entry.set_failed("its log failed".into());
     }
-    let (open, _) = ex.instance().open_watched(&entry.def(), None)?;
+    let was_taken_back = take_back_pages(ex, entry)?;
+    let opened = ex.instance().open_watched(&entry.def(), None);
+    let (open, _) = opened.inspect_err(|error| {
+        if was_taken_back {
+            entry.set_failed(error.message.clone());
+        }
+    })?;
     entry.set_open(open);
     edit(ex, entry, |def| def.offline = false)
 }

@@ -18,6 +18,7 @@ mod under_way;
 
 pub(crate) use history::prepare as prepare_history;
 pub(crate) use options::name as backup_database;
+pub(crate) use pages::{is_under_way as restores_pages, take_back as take_back_pages};
 pub(crate) use restore::{forget_restores, ready_to_follow};
 pub(crate) use standby::open_files as open_standby;
 pub(crate) use suspect::{

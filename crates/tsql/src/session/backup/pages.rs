@@ -3,26 +3,30 @@
 //! Theory: the database is taken out of use, and its files stay as they are. The pages are taken from the backup and
 //! rolled forward beside them, in a file of their own, by each log backup; RECOVERY rolls them on through the database's own
 //! log to its end and writes them into their places. So the tail of the log needs no backup while it is still there, and
-//! whatever fails before the end leaves the database as it was.
+//! whatever fails before the end leaves the database as it was, and until then the restore may be taken back: SET ONLINE.
+//!
+//! A page that the backup does not have was free then. Where the database uses it now, the log brings it; where it does not, the
+//! restore is refused. What that cannot be known of, and turns out to need nothing, is left as it is.
 //!
 //! | stopped while | found at the next start | done |
 //! |---|---|---|
 //! | rolling forward | the definition and the pages of the last whole step | the next RESTORE goes on |
 //! | writing the pages | the same | RECOVERY writes them again |
+//! | taking it back | the database as it was, or the same | it is opened; or the next RESTORE goes on |
 
 use super::exchange::{files_of, suffixed};
 use super::options::{self, Ending};
 use super::restore::{Job, open_files, require_exclusive};
 use super::take::path_of;
 use super::{PAGES, RESTORING, Watch, say, suspect};
-use crate::error::Result;
-use crate::instance::{DatabaseEntry, close_database};
+use crate::error::{Result, SqlError};
+use crate::instance::{DatabaseEntry, OpenDatabase, close_database};
 use crate::messages;
 use crate::session::Execution;
 use daruma_backup::{BackupKind, RestoreState, restore_pages};
 use daruma_base::{Disk, Lsn, OpenMode, PageId};
 use daruma_catalog::DatabaseDef;
-use daruma_storage::{PageRoll, RecoveryModel};
+use daruma_storage::{ClosedFiles, PageRoll, RecoveryModel, Settings};
 use daruma_syntax::ast::DatabasePart;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -59,7 +63,7 @@ pub(super) fn file_of(def: &DatabaseDef) -> Option<PathBuf> {
 }
 
 /// Is the database in the middle of a page restore?
-pub(super) fn is_under_way(entry: &DatabaseEntry) -> bool {
+pub(crate) fn is_under_way(entry: &DatabaseEntry) -> bool {
     entry.def().options.contains_key(PAGES)
 }
 
@@ -94,6 +98,49 @@ fn asked(ex: &Execution<'_>, parts: &[DatabasePart]) -> Result<Vec<PageId>> {
     }
 }
 
+/// The database whose pages are to be restored, before anything is done to it.
+enum Target {
+    Open(OpenDatabase),
+    Closed(Box<ClosedFiles>),
+}
+
+impl Target {
+    /// The caller keeps everybody else out of the database.
+    fn of(ex: &Execution<'_>, entry: &DatabaseEntry) -> Result<Target> {
+        match entry.held() {
+            Some(open) => Ok(Target::Open(open)),
+            None => {
+                let files = entry.def().file_specs();
+                let files = ex.instance().engine().closed_files(files)?;
+                Ok(Target::Closed(Box::new(files)))
+            }
+        }
+    }
+
+    fn identity(&self) -> (u64, Settings) {
+        match self {
+            Target::Open(open) => (open.storage.guid(), open.storage.settings()),
+            Target::Closed(files) => (files.guid(), files.settings()),
+        }
+    }
+
+    fn is_free(&self, page: PageId) -> bool {
+        match self {
+            Target::Open(open) => open.storage.is_free(page),
+            Target::Closed(files) => files.is_free(page),
+        }
+    }
+}
+
+/// Error 4330: since the backup, the database has left the path that the backup is on.
+fn check_path(def: &DatabaseDef, state: &RestoreState) -> Result<()> {
+    let path = path_of(def);
+    match path.fork != state.fork && path.lsn < state.end_lsn {
+        true => Err(messages::error(4330, &[])),
+        false => Ok(()),
+    }
+}
+
 impl Job<'_, '_> {
     /// `RESTORE DATABASE d PAGE = ..`: from a full backup to begin with, from a differential to go on.
     pub(super) fn pages(&self, parts: &[DatabasePart]) -> Result<()> {
@@ -110,13 +157,21 @@ impl Job<'_, '_> {
             ));
         }
         match (is_under_way(&entry), self.info().kind) {
-            (false, BackupKind::Full) => self.check_owner(&entry)?,
+            (false, BackupKind::Full) if entry.is_system() || entry.is_restoring() => {
+                return Err(messages::not_supported("page restore of this database"));
+            }
+            (false, BackupKind::Full) => {}
             (true, BackupKind::Differential) => return self.roll_pages(&entry),
             _ => return Err(messages::error(3117, &[])),
         }
         let alone = require_exclusive(self.ex, &entry)?;
+        let target = Target::of(self.ex, &entry)?;
+        self.check_owner(&target)?;
         let mut roll = PageRoll::new(pages);
         let state = restore_pages(&self.set, &mut roll, None).map_err(super::sql_error)?;
+        check_path(&entry.def(), &state)?;
+        self.check_use(&target, &roll)?;
+        drop(target);
         self.keep(&entry, &Progress { state, step: 1 }, &roll)?;
         if let Some(open) = entry.take_open() {
             // A database with damaged pages may not close cleanly; recovery will see to it.
@@ -137,20 +192,29 @@ impl Job<'_, '_> {
     }
 
     /// The pages must be of this very database, which must have a log to roll them forward by.
-    fn check_owner(&self, entry: &DatabaseEntry) -> Result<()> {
-        if entry.is_system() || entry.is_restoring() {
-            return Err(messages::not_supported("page restore of this database"));
+    fn check_owner(&self, target: &Target) -> Result<()> {
+        let (guid, settings) = target.identity();
+        if guid != self.info().database_guid {
+            return Err(messages::error(3154, &[&self.name]));
         }
-        let Some(open) = entry.held() else {
-            return Ok(());
-        };
-        if open.storage.guid() != self.info().database_guid {
-            return Err(messages::error(3154, &[&entry.name()]));
-        }
-        match open.storage.settings().recovery_model {
+        match settings.recovery_model {
             RecoveryModel::Simple => Err(messages::error(4208, &[&"RESTORE PAGE"])),
             RecoveryModel::Full | RecoveryModel::BulkLogged => Ok(()),
         }
+    }
+
+    /// Error 3144 for a page that the backup does not have and the database does not use.
+    fn check_use(&self, target: &Target, roll: &PageRoll) -> Result<()> {
+        let unknown = roll.unknown();
+        let Some(page) = unknown.into_iter().find(|page| target.is_free(*page)) else {
+            return Ok(());
+        };
+        let device = self.devices.first().map_or("", |d| d.name());
+        let text = format!(
+            "Page {page} was not backed up in file {} on device '{device}', and the database does not use it. The page cannot be restored from this backup set.",
+            self.info().position
+        );
+        Err(SqlError::new(3144, 16, 2, text))
     }
 
     /// A differential or log backup on the way of pages.
@@ -248,27 +312,30 @@ pub(super) fn recover(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>) -> Result<
     let instance = ex.instance();
     let (progress, roll) = load(ex, entry)?;
     let (state, def) = (&progress.state, entry.def());
-    let path = path_of(&def);
     let needs_log = || {
         let end = state.end_lsn;
         messages::error(4303, &[&end, &end])
     };
-    if path.fork != state.fork && path.lsn < state.end_lsn {
-        return Err(messages::error(4330, &[]));
-    }
+    check_path(&def, state)?;
     let from = Lsn(state.end_lsn);
-    let pages = roll.ids();
+    let mut pages = roll.ids();
     let mended = instance
         .engine()
         .mend_pages(state.guid, def.file_specs(), roll, from)?;
-    mended.ok_or_else(needs_log)?;
+    let left = mended.ok_or_else(needs_log)?;
+    pages.retain(|page| !left.contains(page));
     let kept = progress.file(&def);
     let (open, lines) = open_files(ex, &def)?;
-    instance.change_database(entry, |def| {
-        def.options.remove(PAGES);
-        def.options.remove(RESTORING);
-        Ok(())
-    })?;
+    instance
+        .change_database(entry, |def| {
+            forget(def);
+            def.offline = false;
+            Ok(())
+        })
+        .inspect_err(|_| {
+            // The next RECOVERY rolls the pages on through what this one has logged.
+            let _ = close_database(&open);
+        })?;
     entry.set_open(open);
     instance.plans.clear();
     let source = format!("spid{}", ex.spid());
@@ -277,5 +344,34 @@ pub(super) fn recover(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>) -> Result<
         .for_each(|line| instance.log.write(&source, line));
     let _ = instance.env().disk.remove(&kept);
     suspect::restored(&ex.state.instance, entry.id().0, Some(&pages));
+    for page in left {
+        let text = format!(
+            "Page {page} was left as it is: neither the backups nor the log have content for it."
+        );
+        say(ex, SqlError::new(0, 0, 1, text))?;
+    }
     Ok(())
+}
+
+fn forget(def: &mut DatabaseDef) {
+    def.options.remove(PAGES);
+    def.options.remove(RESTORING);
+}
+
+/// SET ONLINE: the pages under way are given up. No file of the database has changed for them, unless RECOVERY began to write
+/// them, and what it writes is what the log makes of them too: it opens as if nobody had begun. False when none are under way.
+pub(crate) fn take_back(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>) -> Result<bool> {
+    let before = entry.def();
+    if !is_under_way(entry) {
+        return Ok(false);
+    }
+    ex.change_database(entry, |def| {
+        forget(def);
+        def.offline = false;
+        Ok(())
+    })?;
+    if let Some(kept) = file_of(&before) {
+        let _ = ex.instance().env().disk.remove(&kept);
+    }
+    Ok(true)
 }

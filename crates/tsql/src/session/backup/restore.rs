@@ -109,7 +109,7 @@ pub(super) struct Job<'e, 'a> {
     pub options: Options,
     pub ending: Ending,
     moves: Vec<(String, String)>,
-    devices: Vec<Arc<dyn Device>>,
+    pub devices: Vec<Arc<dyn Device>>,
     pub set: SetReader,
 }
 
@@ -807,6 +807,7 @@ impl Recovered {
     /// What the definition says of it.
     fn note(&self, def: &mut DatabaseDef) {
         def.options.remove(RESTORING);
+        def.offline = false;
         let Some((path, base)) = &self.begun else {
             return;
         };
