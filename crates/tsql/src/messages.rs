@@ -3549,6 +3549,7 @@ const MESSAGES: &[Message] = &[
         "The configuration option '%s' does not exist, or it may be an advanced option.",
     ),
     m(15124, 16, "The configuration option '%s' is not unique."),
+    m(15125, 16, "Trigger '%s' is not a trigger for '%s'."),
     m(
         15128,
         16,

@@ -200,3 +200,44 @@ fn options_with_nothing_behind_them_are_refused() {
         configure(&mut c, name, 0);
     }
 }
+
+/// Triggers have no order, and only those of tables and views are known by name.
+#[test]
+fn the_order_of_triggers_is_theirs_or_refused() {
+    let server = Server::with_setup(&[
+        "CREATE DATABASE d",
+        "USE d; CREATE TABLE a (id int); EXEC ('CREATE TRIGGER ta ON a AFTER INSERT AS RETURN')",
+    ]);
+    let mut c = server.connect_to("d");
+    c.done("EXEC sp_settriggerorder 'ta', 'none', 'insert'");
+    refused(
+        &mut c,
+        40517,
+        &[
+            "EXEC sp_settriggerorder 'ta', 'first', 'insert'",
+            "EXEC sp_settriggerorder 'ta', 'none', 'CREATE_TABLE', 'DATABASE'",
+            "EXEC sp_settriggerorder 'ta', 'none', 'insert', 'SERVER'",
+        ],
+    );
+    refused(
+        &mut c,
+        15125,
+        &[
+            "EXEC sp_settriggerorder 'ta', 'none', 'delete'",
+            "EXEC sp_settriggerorder 'ta', 'last', 'update'",
+        ],
+    );
+    refused(
+        &mut c,
+        15165,
+        &["EXEC sp_settriggerorder 'a', 'none', 'insert'"],
+    );
+    refused(
+        &mut c,
+        15600,
+        &[
+            "EXEC sp_settriggerorder 'ta', 'none', 'merge'",
+            "EXEC sp_settriggerorder 'ta', 'none', 'insert', 'x'",
+        ],
+    );
+}

@@ -84,21 +84,49 @@ fn index_option(call: &SystemCall<'_, '_>) -> Result<i32> {
 
 fn trigger_order(call: &SystemCall<'_, '_>) -> Result<i32> {
     const PROCEDURE: &str = "sp_settriggerorder";
-    let name = call.text(0).unwrap_or_default();
-    let found = parsed(&name).map(|n| call.execution.find_object(&n));
-    let found = found.transpose()?.flatten();
-    if !found.is_some_and(|(_, o)| matches!(o.kind, ObjectKind::Trigger(_))) {
-        return Err(messages::error(15165, &[&name]));
-    }
+    let wrong = || messages::error(15600, &[&PROCEDURE]);
     let word = |at: usize| call.text(at).unwrap_or_default().to_ascii_lowercase();
-    let is_statement = matches!(word(2).as_str(), "insert" | "update" | "delete");
+    match word(3).as_str() {
+        "" => {}
+        // Triggers of definitions.
+        space @ ("database" | "server") => {
+            return Err(messages::not_supported(&format!("{PROCEDURE} '{space}'")));
+        }
+        _ => return Err(wrong()),
+    }
+    let name = call.text(0).unwrap_or_default();
+    let trigger = trigger(call, &name)?;
+    let ObjectKind::Trigger(def) = &trigger.kind else {
+        return Err(messages::error(15165, &[&name]));
+    };
+    let statement = word(2);
+    let is_its = match statement.as_str() {
+        "insert" => def.on_insert,
+        "update" => def.on_update,
+        "delete" => def.on_delete,
+        _ => return Err(wrong()),
+    };
     match word(1).as_str() {
-        "none" if is_statement => Ok(0),
-        order @ ("first" | "last") if is_statement => {
+        "none" | "first" | "last" if !is_its => {
+            Err(messages::error(15125, &[&name, &statement.to_uppercase()]))
+        }
+        "none" => Ok(0),
+        order @ ("first" | "last") => {
             Err(messages::not_supported(&format!("{PROCEDURE} '{order}'")))
         }
-        _ => Err(messages::error(15600, &[&PROCEDURE])),
+        _ => Err(wrong()),
     }
+}
+
+/// The object of a name that the session may change; error 15165.
+fn trigger(call: &SystemCall<'_, '_>, name: &str) -> Result<Arc<Object>> {
+    let missing = || messages::error(15165, &[&name]);
+    let found = parsed(name).map(|n| call.execution.find_object(&n));
+    let (database, object) = found.transpose()?.flatten().ok_or_else(missing)?;
+    call.execution
+        .check_alter(database, &object)
+        .map_err(|_| missing())?;
+    Ok(object)
 }
 
 /// There are no other servers, and this one has no such options.

@@ -12,6 +12,8 @@ use daruma_catalog::{DatabaseDef, FilegroupDef, UserAccess};
 use daruma_storage as storage;
 use daruma_storage::Settings;
 use daruma_syntax::ast::{self, DatabaseOption, DatabaseState, OptionValue, Termination};
+use std::collections::HashMap;
+use std::mem::Discriminant;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -43,9 +45,9 @@ pub(super) fn set_options(
 
 /// Error 1052 where one statement gives an option two values, and 1039 where it gives one twice.
 fn refuse_conflicts(options: &[DatabaseOption]) -> Result<()> {
-    for (at, option) in options.iter().enumerate() {
-        let mut earlier = options.iter().take(at);
-        if let Some(other) = earlier.find(|other| is_same_option(option, other)) {
+    let mut known = HashMap::new();
+    for option in options {
+        if let Some(other) = known.insert(identity(option), option) {
             return Err(match option == other {
                 true => messages::error(1039, &[option]),
                 false => messages::error(1052, &[&"ALTER DATABASE", other, option]),
@@ -55,13 +57,13 @@ fn refuse_conflicts(options: &[DatabaseOption]) -> Result<()> {
     Ok(())
 }
 
-fn is_same_option(one: &DatabaseOption, other: &DatabaseOption) -> bool {
-    match (one, other) {
-        (DatabaseOption::Other(one), DatabaseOption::Other(other)) => {
-            one.name.eq_ignore_ascii_case(&other.name)
-        }
-        _ => std::mem::discriminant(one) == std::mem::discriminant(other),
-    }
+/// Which option it is, whatever its value: its kind, and its name where the kind has many.
+fn identity(option: &DatabaseOption) -> (Discriminant<DatabaseOption>, String) {
+    let name = match option {
+        DatabaseOption::Other(item) => item.name.to_ascii_uppercase(),
+        _ => String::new(),
+    };
+    (std::mem::discriminant(option), name)
 }
 
 /// The name of an option that this database of the system has as it is; the tables of the product's documentation about
