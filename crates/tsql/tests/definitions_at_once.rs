@@ -655,3 +655,103 @@ fn a_drop_of_nothing_is_no_matter_of_rights() {
     assert_eq!(errors(&client.run("DROP TYPE s.ty")), [218]);
     assert_eq!(errors(&client.run("DROP TYPE ty")), [3701]);
 }
+
+/// Databases `d` and `e` with a user `low` in both, and what else there is in `e`.
+fn with_low(setup: &[&str]) -> (Server, Client) {
+    let server = Server::with_setup(&[
+        "CREATE LOGIN low WITH PASSWORD = 'Str0ng!Passw0rd'",
+        "CREATE DATABASE d",
+        "CREATE DATABASE e",
+        "USE d; CREATE USER low FOR LOGIN low",
+        "USE e; CREATE USER low FOR LOGIN low",
+    ]);
+    let mut admin = server.connect_to("e");
+    for text in setup {
+        admin.done(text);
+    }
+    (server, admin)
+}
+
+/// Who may not define something may not when it has come while he waited either.
+#[test]
+fn rights_are_asked_behind_the_wait_for_what_came_meanwhile() {
+    let columns = "SELECT COUNT(*) FROM sys.columns WHERE object_id = OBJECT_ID('dbo.t')";
+    for (second, error) in [
+        ("ALTER TABLE e.dbo.t DROP COLUMN c", 1088),
+        ("DROP TABLE e.dbo.t", 3701),
+    ] {
+        let (server, mut admin) = with_low(&[]);
+        admin.done("BEGIN TRAN; CREATE TYPE ty FROM int; CREATE TABLE dbo.t (k int, c int)");
+        let low = server.connect_as("low", "d");
+        let (_low, out) = run_until(&server, low, second, || admin.done("COMMIT"));
+        assert_eq!(errors(&out), [error], "{second}: {out}");
+        assert_eq!(admin.scalar(columns), "2", "{second}");
+    }
+}
+
+/// A schema that somebody else owns now takes nothing of the one who owned the last one of its name.
+#[test]
+fn a_schema_is_asked_for_behind_the_wait() {
+    let (server, mut admin) = with_low(&[
+        "CREATE SCHEMA s AUTHORIZATION low",
+        "GRANT CREATE TABLE TO low",
+        "BEGIN TRAN; DROP SCHEMA s",
+        "CREATE SCHEMA s",
+    ]);
+    let low = server.connect_as("low", "d");
+    let second = "CREATE TABLE e.s.x (i int)";
+    let (_low, out) = run_until(&server, low, second, || admin.done("COMMIT"));
+    assert_eq!(errors(&out), [2760], "{out}");
+    assert_eq!(admin.scalar("SELECT COUNT(*) FROM sys.tables"), "0");
+}
+
+#[test]
+fn a_transfer_is_asked_for_behind_the_wait() {
+    let (server, mut admin) = with_low(&[
+        "CREATE SCHEMA s AUTHORIZATION low",
+        "CREATE TABLE dbo.t (i int); GRANT CONTROL ON dbo.t TO low",
+        "BEGIN TRAN; TRUNCATE TABLE dbo.t; REVOKE CONTROL ON dbo.t FROM low",
+    ]);
+    let low = server.connect_as("low", "e");
+    let second = "ALTER SCHEMA s TRANSFER dbo.t";
+    let (_low, out) = run_until(&server, low, second, || admin.done("COMMIT"));
+    assert_eq!(errors(&out), [15151], "{out}");
+    let moved = "SELECT COUNT(*) FROM sys.tables WHERE schema_id = SCHEMA_ID('s')";
+    assert_eq!(admin.scalar(moved), "0");
+}
+
+/// What has the name behind the wait is asked for, and not what had it before.
+#[test]
+fn a_property_is_asked_for_behind_the_wait() {
+    let (server, mut admin) = with_low(&[
+        "CREATE TABLE dbo.t (i int); CREATE TABLE dbo.hidden (i int); GRANT ALTER ON dbo.t TO low",
+        "BEGIN TRAN",
+        &format!("{DESCRIBE} 'TABLE', 't'"),
+        "EXEC sp_rename 't', 'old'; EXEC sp_rename 'hidden', 't'",
+    ]);
+    let low = server.connect_as("low", "e");
+    let second = "EXEC sp_addextendedproperty 'of low', 'x', 'SCHEMA', 'dbo', 'TABLE', 't'";
+    let (_low, out) = run_until(&server, low, second, || admin.done("COMMIT"));
+    assert_eq!(errors(&out).len(), 1, "{out}");
+    let found = "SELECT COUNT(*) FROM sys.extended_properties WHERE name = 'of low'";
+    assert_eq!(admin.scalar(found), "0");
+}
+
+/// Nobody waits for the definitions of one that began anew, and failed then, in a transaction that goes on.
+#[test]
+fn a_definition_that_began_anew_and_fails_keeps_nobody_waiting() {
+    let server = Server::with_setup(&["CREATE DATABASE d"]);
+    let mut first = server.connect_to("d");
+    first.done("CREATE TABLE n (i int); CREATE TABLE n_new (i int, j int); BEGIN TRAN");
+    first.done("EXEC sp_rename 'n', 'n_old'; EXEC sp_rename 'n_new', 'n'");
+    let client = server.connect_to("d");
+    let second = "BEGIN TRAN; ALTER TABLE n ADD j int";
+    let (mut client, out) = run_until(&server, client, second, || first.done("COMMIT"));
+    assert_eq!(errors(&out), [2705], "{out}");
+    assert_eq!(client.scalar("SELECT @@TRANCOUNT"), "1");
+    first.done("SET LOCK_TIMEOUT 0");
+    first.done("CREATE SCHEMA probe");
+    client.done("CREATE TABLE other (i int)");
+    assert_eq!(errors(&first.run("DROP SCHEMA probe")), [1222]);
+    client.done("ROLLBACK");
+}

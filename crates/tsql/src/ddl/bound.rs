@@ -30,6 +30,8 @@ pub(super) fn bind(
     query: (&Query, &[ParameterDef]),
 ) -> Result<()> {
     let watch = Watch::new(ex);
+    // One reading for all names: some of them are waited for.
+    let catalog = ex.catalog(database)?;
     ex.unasked(|| bind_query(query, database, true, &watch))?;
     let shown = name.dotted();
     for named in watch.named() {
@@ -40,7 +42,6 @@ pub(super) fn bind(
         let Some(id) = named.object else {
             return Err(messages::error(2720, &[&kind, &shown, &name]));
         };
-        let catalog = ex.catalog(database)?;
         let object = catalog.object(id).filter(|_| named.database == database);
         match object.map(|o| (&o.kind, &o.name)) {
             Some((ObjectKind::View(module) | ObjectKind::Function(module), _))
@@ -54,6 +55,10 @@ pub(super) fn bind(
                 if ex.catalog(database)?.object(id) != catalog.object(id) {
                     return Err(messages::error(2801, &[&name]));
                 }
+            }
+            // It came, or got its name, between the reading and the binding.
+            _ if ex.catalog(database)?.object(id) != catalog.object(id) => {
+                return Err(messages::error(2801, &[&name]));
             }
             _ => return Err(messages::error(2788, &[])),
         }
@@ -100,9 +105,10 @@ pub(super) fn bind_names(
             return Err(messages::error_state(4513, 2, &[&kind, &shown, &written]));
         }
         super::lock_object(ex, database, object.id)?;
-        let now = meaning_in(&*ex.catalog(database)?, schema_id, &named);
-        if now.is_none_or(|now| now.id != object.id) {
-            return Err(messages::error(208, &[&written]));
+        match meaning_in(&*ex.catalog(database)?, schema_id, &named) {
+            Some(now) if now == object => {}
+            Some(_) => return Err(messages::error(2801, &[&written])),
+            None => return Err(messages::error(208, &[&written])),
         }
     }
     Ok(())

@@ -211,6 +211,13 @@ fn lock_for_change(ex: &Execution<'_>, table: TableRef) -> Result<TableRef> {
         other => other,
     }?;
     ex.state.check_filegroups(&table)?;
+    // Behind the wait: what was not there before was not asked for.
+    let catalog = ex.catalog(table.database.id())?;
+    if let Some(object) = catalog.object(table.object_id) {
+        ex.alters(table.database.id(), object, || {
+            messages::error_state(1088, 13, &[&table.name])
+        })?;
+    }
     Ok(table)
 }
 
@@ -363,6 +370,8 @@ fn place_for(ex: &Execution<'_>, name: &ObjectName) -> Result<(daruma_base::Data
         .map_err(missing)?;
     if database != ex.current_database() {
         ex.lock_definitions(database, LockMode::Shared)?;
+        // The schema may be somebody else's behind the wait.
+        ex.may_alter_schema_of(name)?;
     }
     let catalog = ex.catalog(database)?;
     let schema = ex.schema_for_creation(&catalog, database, name)?;

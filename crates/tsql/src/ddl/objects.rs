@@ -76,6 +76,7 @@ pub(super) fn alter_schema(ex: &Execution<'_>, statement: &ast::AlterSchema) -> 
         ex.lock_definitions(database, LockMode::Exclusive)?;
     }
     let object = super::locked_object(ex, database, find)?.ok_or_else(missing)?;
+    ex.may_transfer(statement)?;
     let catalog = ex.catalog(database)?;
     super::bound::refuse_transfer(ex, database, &object)?;
     // Triggers are in the schema of what they belong to.
@@ -338,12 +339,12 @@ fn drop_statistics(ex: &Execution<'_>, name: &ObjectName) -> Result<()> {
 pub(super) fn drop(ex: &Execution<'_>, statement: &ast::Drop) -> Result<()> {
     for name in &statement.names {
         let dropped = match &statement.kind {
-            DropKind::Schema => drop_schema(ex, name),
-            DropKind::Type => drop_type(ex, name),
+            DropKind::Schema => drop_schema(ex, statement, name),
+            DropKind::Type => drop_type(ex, statement, name),
             DropKind::Statistics => drop_statistics(ex, name),
             DropKind::Database => database::drop(ex, &name.name.text),
             kind => match expected(kind) {
-                Some((code, what, word)) => drop_object(ex, name, code, what, word),
+                Some(kind) => drop_object(ex, statement, name, kind),
                 None => Err(messages::not_supported("this kind of DROP")),
             },
         };
@@ -371,10 +372,9 @@ fn expected(kind: &DropKind) -> Option<(&'static str, &'static str, &'static str
 
 fn drop_object(
     ex: &Execution<'_>,
+    statement: &ast::Drop,
     name: &ObjectName,
-    code: &str,
-    what: &str,
-    word: &str,
+    (code, what, word): (&str, &str, &str),
 ) -> Result<()> {
     let absent = || messages::error_state(3701, 5, &[&"drop", &what, &name.dotted()]);
     if name.is_temporary() && code == "P " {
@@ -421,7 +421,14 @@ fn drop_object(
         super::lock_object(ex, database, trigger.parent)?;
     }
     let current = locked_in_place(ex, database, &object)?.ok_or_else(absent)?;
+    ask_again(ex, statement, name)?;
     remove(ex, database, &current, name)
+}
+
+/// Rights behind a wait: what a name means may be something else by then. The statement begins anew, and tells what is missing.
+fn ask_again(ex: &Execution<'_>, statement: &ast::Drop, name: &ObjectName) -> Result<()> {
+    ex.may_drop(statement, name)
+        .map_err(|_| messages::error(2801, &[&name.dotted()]))
 }
 
 fn object_word(object: &Object) -> &'static str {
@@ -483,8 +490,20 @@ fn remove(
     Ok(())
 }
 
-fn drop_schema(ex: &Execution<'_>, name: &ObjectName) -> Result<()> {
+/// A schema that came after the statement was asked about is locked and asked about here.
+fn drop_schema(ex: &Execution<'_>, statement: &ast::Drop, name: &ObjectName) -> Result<()> {
     let database = ex.current_database();
+    let text = &name.name.text;
+    if ex.catalog(database)?.schema_named(text).is_none() {
+        return Err(messages::error(15151, &[&"drop", &"schema", text]));
+    }
+    ex.under_definitions(database, LockMode::Exclusive, || {
+        ask_again(ex, statement, name)?;
+        remove_schema(ex, database, name)
+    })
+}
+
+fn remove_schema(ex: &Execution<'_>, database: DatabaseId, name: &ObjectName) -> Result<()> {
     let catalog = ex.catalog(database)?;
     let text = &name.name.text;
     let schema = catalog
@@ -514,8 +533,19 @@ fn type_named<'c>(catalog: &'c DatabaseCatalog, name: &ObjectName) -> Option<&'c
     catalog.type_named(schema_id, &name.name.text)
 }
 
-fn drop_type(ex: &Execution<'_>, name: &ObjectName) -> Result<()> {
+/// As [`drop_schema`].
+fn drop_type(ex: &Execution<'_>, statement: &ast::Drop, name: &ObjectName) -> Result<()> {
     let database = ex.current_database();
+    if type_named(&*ex.catalog(database)?, name).is_none() {
+        return Err(messages::error(218, &[&name.dotted()]));
+    }
+    ex.under_definitions(database, LockMode::Exclusive, || {
+        ask_again(ex, statement, name)?;
+        remove_type(ex, database, name)
+    })
+}
+
+fn remove_type(ex: &Execution<'_>, database: DatabaseId, name: &ObjectName) -> Result<()> {
     let catalog = ex.catalog(database)?;
     let found = type_named(&catalog, name);
     let def = found.ok_or_else(|| messages::error(218, &[&name.dotted()]))?;

@@ -65,7 +65,7 @@ pub fn rename(ex: &Execution<'_>, name: &str, new_name: &str, kind: Option<&str>
         };
         if done { Ok(()) } else { Err(missing()) }
     };
-    ex.with_definitions(database, mode, || ex.atomic(work))
+    ex.under_definitions(database, mode, || ex.atomic(work))
 }
 
 /// A name that is given to something of the schema; error 15335.

@@ -511,26 +511,64 @@ impl<'a> Execution<'a> {
         self.lock_for_transaction(&open.storage, resource, mode)
     }
 
-    /// Runs what defines something under [`Execution::lock_definitions`]. Where it fails, and is undone, nobody waits for it any more.
+    /// Runs what defines something under [`Execution::lock_definitions`], and begins it anew as [`Execution::retry_on_change`] does.
+    /// Where it fails, and is undone, nobody waits for it any more.
     pub(crate) fn with_definitions<T>(
+        &self,
+        database: DatabaseId,
+        mode: LockMode,
+        work: impl Fn() -> Result<T>,
+    ) -> Result<T> {
+        let before = self.state.changes_of_definitions(database);
+        let taken = Cell::new(0);
+        // Locks of objects stay in a transaction, so this one stays as well between two attempts: it comes before them. A statement that was
+        // its own transaction has lost all of them.
+        let done = self.retry_on_change(|| {
+            self.lock_definitions(database, mode)?;
+            taken.set(taken.get() + 1);
+            work()
+        });
+        if done.is_err() {
+            self.give_back_definitions(database, mode, before, taken.get());
+        }
+        done
+    }
+
+    /// As [`Execution::with_definitions`], for what cannot begin anew: error 2801 is its own.
+    pub(crate) fn under_definitions<T>(
         &self,
         database: DatabaseId,
         mode: LockMode,
         work: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        self.lock_definitions(database, mode)?;
         let before = self.state.changes_of_definitions(database);
+        self.lock_definitions(database, mode)?;
         let done = work();
-        let is_undone = self.state.changes_of_definitions(database) <= before;
-        if done.is_err()
-            && is_undone
-            && let Ok(open) = self.instance().open_database(database)
-        {
-            let resource = LockResource::Name(DEFINITIONS.to_string());
+        if done.is_err() {
+            self.give_back_definitions(database, mode, before, 1);
+        }
+        done
+    }
+
+    /// Gives back as many grants of the lock as failed work has taken, unless some of its changes are still there.
+    fn give_back_definitions(
+        &self,
+        database: DatabaseId,
+        mode: LockMode,
+        before: usize,
+        taken: u32,
+    ) {
+        if self.state.changes_of_definitions(database) > before {
+            return;
+        }
+        let Ok(open) = self.instance().open_database(database) else {
+            return;
+        };
+        let resource = LockResource::Name(DEFINITIONS.to_string());
+        for _ in 0..taken {
             open.storage
                 .unlock(&self.state.entry.owner, &resource, mode);
         }
-        done
     }
 
     /// The same for what changes principals, schemas or types, as one statement.
@@ -539,7 +577,7 @@ impl<'a> Execution<'a> {
         database: DatabaseId,
         work: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        self.with_definitions(database, LockMode::Exclusive, || self.atomic(work))
+        self.under_definitions(database, LockMode::Exclusive, || self.atomic(work))
     }
 
     /// A part of the definitions that is put in place as a whole belongs to the transaction that changes it, until this ends.

@@ -598,7 +598,14 @@ impl Execution<'_> {
             .running_batch()
             .map_or(String::new(), |b| statement.span.text(&b.text).to_string());
         let change = || self.atomic(|| self.change_definitions(statement, &text));
-        let done = self.retry_on_change(|| match ddl::lock_of_definitions(&statement.kind) {
+        match self.run_definition(statement, change) {
+            Ok(()) => self.succeed(code),
+            Err(error) => Err(self.failed(code, error)),
+        }
+    }
+
+    fn run_definition(&self, statement: &Statement, change: impl Fn() -> Result<()>) -> Result<()> {
+        match ddl::lock_of_definitions(&statement.kind) {
             _ if self.state.is_doomed() => Err(messages::error(3930, &[])),
             Some(mode) if ddl::finds_what_it_drops(self, &statement.kind)? => {
                 // Nobody waits, and nobody waits for him, who may not.
@@ -606,11 +613,7 @@ impl Execution<'_> {
                 let database = crate::host::Host::current_database(self);
                 self.with_definitions(database, mode, change)
             }
-            _ => change(),
-        });
-        match done {
-            Ok(()) => self.succeed(code),
-            Err(error) => Err(self.failed(code, error)),
+            _ => self.retry_on_change(change),
         }
     }
 

@@ -97,8 +97,13 @@ fn change(
         let located = locate(ex, call.database, procedure, &levels)?;
         located.check(ex, call.database)?;
         ex.lock_properties(call.database, located.class, located.major)?;
-        // It may have gone meanwhile.
+        // It may have gone meanwhile, and something else have its name, which is asked for and locked as the statement begins anew.
+        let before = (located.class, located.major);
         let located = locate(ex, call.database, procedure, &levels)?;
+        if (located.class, located.major) != before {
+            return Err(messages::error(2801, &[&located.shown]));
+        }
+        located.check(ex, call.database)?;
         let catalog = ex.state.catalog(call.database)?;
         let known = catalog.properties_of(located.class, located.major);
         let mut list = known.map_or(Vec::new(), |set| set.list.clone());

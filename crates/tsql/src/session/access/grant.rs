@@ -174,7 +174,7 @@ impl Execution<'_> {
 
     fn as_definition(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         let database = self.current_database();
-        self.with_definitions(database, LockMode::Shared, || self.atomic(work))
+        self.under_definitions(database, LockMode::Shared, || self.atomic(work))
     }
 
     /// All of the principals get the permissions, or none does.
