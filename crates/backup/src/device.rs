@@ -8,7 +8,7 @@
 //! touched, and again before one takes its final name; and only a backup or an empty file is ever replaced.
 
 use crate::frame;
-use daruma_base::{Disk, DiskFile, OpenMode};
+use daruma_base::{Disk, DiskFile, OpenMode, make_folders};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -217,7 +217,15 @@ impl Device for DiskDevice {
         (self.gate)(&self.path)?;
         (self.gate)(&partial)?;
         self.clear(&partial)?;
-        let file = self.disk.open(&partial, OpenMode::CreateNew)?;
+        let file = match self.disk.open(&partial, OpenMode::CreateNew) {
+            // As the product does on Linux, where scripts rely on it.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                let folder = self.path.parent().unwrap_or(Path::new(""));
+                make_folders(self.disk.as_ref(), folder)?;
+                self.disk.open(&partial, OpenMode::CreateNew)?
+            }
+            opened => opened?,
+        };
         Ok(Arc::new(DiskTarget {
             disk: self.disk.clone(),
             file,

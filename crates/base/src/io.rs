@@ -28,7 +28,7 @@ pub enum OpenMode {
 }
 
 /// What tells one file from another, by whatever paths and links they are reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum FileIdentity {
     /// Device and inode of a file that is there.
     There { device: u64, inode: u64 },
@@ -71,6 +71,15 @@ impl FileIdentity {
     }
 }
 
+/// A file system and its room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeSpace {
+    pub mount_point: PathBuf,
+    pub total_bytes: u64,
+    /// To those who are not root.
+    pub available_bytes: u64,
+}
+
 /// A directory tree of files. Paths are absolute or relative to the working directory of the server.
 pub trait Disk: Send + Sync {
     /// Opens a file. All but `ReadOnly` take an exclusive advisory lock; a second opener gets
@@ -86,12 +95,31 @@ pub trait Disk: Send + Sync {
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
     /// Paths of everything in the folder, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>>;
+    /// Is there a folder of this name, or a link to one?
+    fn is_folder(&self, path: &Path) -> bool {
+        self.list(path).is_ok()
+    }
+    /// Is it a link to something else?
+    fn is_link(&self, _path: &Path) -> bool {
+        false
+    }
     /// Makes creations, removals and renames in `dir` durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Which file a path leads to, if it is there or not.
     fn identity(&self, path: &Path) -> FileIdentity {
         FileIdentity::of_path(path)
     }
+}
+
+/// Makes the folder and those above it that are missing, each durable in the one that holds it.
+pub fn make_folders(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    let is_missing = |p: &&Path| !p.as_os_str().is_empty() && !disk.is_folder(p);
+    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+    disk.create_dir_all(path)?;
+    for folder in missing.iter().rev() {
+        disk.sync_dir(folder.parent().unwrap_or(Path::new("")))?;
+    }
+    Ok(())
 }
 
 /// An open file. All calls are positioned, so that threads share one handle.

@@ -17,7 +17,10 @@ pub mod waits;
 pub use cancel::CancelFlag;
 pub use hash::{FastHash, FastHasher};
 pub use ids::{DatabaseId, Lsn, PageId, TxnId};
-pub use io::{Clock, DIRECT_BYTES, Disk, DiskFile, Env, FileIdentity, OpenMode, Random};
+pub use io::{
+    Clock, DIRECT_BYTES, Disk, DiskFile, Env, FileIdentity, OpenMode, Random, VolumeSpace,
+    make_folders,
+};
 pub use waits::{
     ThreadWait, ThreadWaits, TracedWait, WAIT_KINDS, WaitKind, WaitRegistry, WaitSums,
     take_traced_waits, thread_wait_count, thread_wait_sums, thread_waits, trace_thread_waits,

@@ -82,6 +82,14 @@ impl Disk for RealDisk {
         fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect()
     }
 
+    fn is_folder(&self, path: &Path) -> bool {
+        fs::metadata(path).is_ok_and(|m| m.is_dir())
+    }
+
+    fn is_link(&self, path: &Path) -> bool {
+        fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink())
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let dir = if dir.as_os_str().is_empty() {
             Path::new(".")

@@ -7,12 +7,14 @@ mod disk;
 mod limited;
 mod memory;
 mod process;
+mod volume;
 
 pub use clock::{RealClock, RealRandom};
 pub use disk::RealDisk;
 pub use limited::{FolderLimit, LimitedDisk};
 pub use memory::{give_back, resident_bytes};
 pub use process::processor_ms;
+pub use volume::volume_space;
 
 use daruma_base::Env;
 use std::sync::Arc;

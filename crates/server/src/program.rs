@@ -141,6 +141,7 @@ impl Program {
         let _first = instance.url_devices.set(url_devices);
         let _first = instance.give_back_memory.set(daruma_platform::give_back);
         let _first = instance.processor_ms.set(daruma_platform::processor_ms);
+        let _first = instance.volume_space.set(daruma_platform::volume_space);
         let given = options.sa_password.as_deref();
         let made_password =
             administrator::set_password(&instance, &options.data_dir, given, random.as_ref())?;

@@ -11,7 +11,7 @@ use crate::image::{Images, Photographer};
 use crate::{SimClock, SimRandom};
 use daruma_base::{Clock, Disk, DiskFile, OpenMode};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -499,8 +499,18 @@ impl Disk for SimDisk {
 
     fn list(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
         let names = self.shared.names.lock();
-        let here = names.now.keys().filter(|p| p.parent() == Some(dir));
-        Ok(here.cloned().collect())
+        let below = names.now.keys().filter_map(|p| p.strip_prefix(dir).ok());
+        let here: BTreeSet<PathBuf> = below
+            .filter_map(|p| p.components().next())
+            .map(|name| dir.join(name))
+            .collect();
+        Ok(here.into_iter().collect())
+    }
+
+    /// A folder is there when a file is in it, or below.
+    fn is_folder(&self, path: &Path) -> bool {
+        let names = self.shared.names.lock();
+        names.now.keys().any(|p| p != path && p.starts_with(path))
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

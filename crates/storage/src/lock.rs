@@ -81,8 +81,18 @@ impl Owner {
         })
     }
 
+    /// When its wait for a lock began, on the engine's clock; of one that waits for none, its last.
+    pub fn waits_since(&self) -> Duration {
+        Duration::from_nanos(self.waits_since_ns.load(Ordering::Relaxed))
+    }
+
+    fn note_wait(&self, since: Duration) {
+        let since_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        self.waits_since_ns.store(since_ns, Ordering::Relaxed);
+    }
+
     fn in_deadlock(&self, now: Duration) -> DeadlockOwner {
-        let since = Duration::from_nanos(self.waits_since_ns.load(Ordering::Relaxed));
+        let since = self.waits_since();
         DeadlockOwner {
             id: self.id,
             priority: self.deadlock_priority.load(Ordering::Relaxed),
@@ -371,6 +381,8 @@ impl LockManager {
                 }
                 return Ok(());
             }
+            // Before others see it wait.
+            owner.note_wait(self.clock.monotonic());
             queue.waiting.push(Waiter {
                 owner: owner.clone(),
                 mode,
@@ -420,8 +432,7 @@ impl LockManager {
         start: Duration,
     ) -> Result<()> {
         owner.victim.store(false, Ordering::Release);
-        let since_ns = u64::try_from(start.as_nanos()).unwrap_or(u64::MAX);
-        owner.waits_since_ns.store(since_ns, Ordering::Relaxed);
+        owner.note_wait(start);
         let timeout = owner.lock_timeout_ms.load(Ordering::Relaxed);
         let mut suspected: Option<Suspicion> = None;
         let outcome = loop {

@@ -121,12 +121,18 @@ fn bind_known(def: &'static functions::FunctionDef, args: &[Scalar]) -> Result<S
     };
     let types: Vec<DataType> = args.iter().map(|a| a.ty.data_type).collect();
     let data_type = def.result_type(&types)?;
+    let mut args = args.to_vec();
     if def.takes_date_part
-        && let Some(Kind::Const(Value::Str(part))) = args.first().map(|a| &a.kind)
-        && daruma_value::temporal::DatePart::parse(part).is_none()
+        && let Some(first) = args.first_mut()
+        && let Kind::Const(Value::Str(part)) = &first.kind
     {
-        let function = def.name.to_ascii_lowercase();
-        return Err(daruma_value::ValueError::new(155, 1, &[&part, &function]).into());
+        let Some(known) = daruma_value::temporal::DatePart::parse(part) else {
+            let function = def.name.to_ascii_lowercase();
+            return Err(daruma_value::ValueError::new(155, 1, &[part, &function]).into());
+        };
+        // One spelling and one type of each part, so that an expression of GROUP BY is found again whatever its abbreviation.
+        let name = Value::Str(known.name().into());
+        *first = Scalar::constant(name.clone(), name.natural_type());
     }
     let nullable = match def.name {
         name if is_never_null(name) => false,
@@ -144,7 +150,7 @@ fn bind_known(def: &'static functions::FunctionDef, args: &[Scalar]) -> Result<S
     Ok(Scalar::new(
         Kind::Call {
             name: def.name.into(),
-            args: args.to_vec(),
+            args,
         },
         ty,
     ))

@@ -30,9 +30,39 @@ pub(super) fn may_be_null(expr: &Expr, table: &TableDef) -> bool {
             otherwise.is_none_or(|expr| may_be_null(expr, table))
                 || case.whens.iter().any(|when| may_be_null(&when.then, table))
         }
+        // Every whole number is a bit: nothing overflows.
+        Expr::Cast {
+            expr,
+            to,
+            is_try: false,
+            ..
+        } if to.schema.is_none() && to.name.is("bit") => {
+            !is_whole(expr, table) || may_be_null(expr, table)
+        }
         Expr::Iif {
             then, otherwise, ..
         } => may_be_null(then, table) || may_be_null(otherwise, table),
         _ => true,
+    }
+}
+
+/// Is the expression a whole number for certain?
+fn is_whole(expr: &Expr, table: &TableDef) -> bool {
+    match expr {
+        Expr::Literal(literal) => matches!(literal, Literal::Integer(_)),
+        Expr::Column(column) => {
+            let mut columns = table.columns.iter();
+            let found = columns.find(|c| names_equal(&c.name, &column.name.text));
+            found.is_some_and(|c| c.data_type.is_integer())
+        }
+        Expr::Case(case) => {
+            let otherwise = case.otherwise.as_ref();
+            otherwise.is_none_or(|expr| is_whole(expr, table))
+                && case.whens.iter().all(|when| is_whole(&when.then, table))
+        }
+        Expr::Iif {
+            then, otherwise, ..
+        } => is_whole(then, table) && is_whole(otherwise, table),
+        _ => false,
     }
 }

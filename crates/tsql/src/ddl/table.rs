@@ -257,6 +257,7 @@ impl<'e, 'a> Builder<'e, 'a> {
                 DataType::Char(_) | DataType::NChar(_) | DataType::Binary(_) => t.max_length(),
                 _ => 0,
             },
+            DataType::Variant | DataType::HierarchyId => 0,
             t => t.max_length(),
         };
         let columns = self.def.columns.iter().filter(stored);

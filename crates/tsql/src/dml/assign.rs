@@ -36,6 +36,14 @@ impl Assign {
         Ok(assign)
     }
 
+    /// The type of a value for a column that comes without a type of its own: NULL is of any.
+    pub fn type_of(value: &Value, column: &ColumnDef) -> DataType {
+        match value.is_null() {
+            true => column.data_type,
+            false => value.natural_type(),
+        }
+    }
+
     /// Without a table to name: truncation is 8152.
     pub fn new(from: DataType, column: &ColumnDef, host: &dyn Host) -> Result<Assign> {
         types::check_implicit(from, column.data_type)?;

@@ -533,7 +533,8 @@ fn insert_execute(
                 .get(*ordinal)
                 .ok_or_else(|| damaged("no such column"))?;
             let value = std::mem::replace(value, Value::Null);
-            let assign = Assign::into_column(value.natural_type(), table.table(), column, host)?;
+            let from = Assign::type_of(&value, column);
+            let assign = Assign::into_column(from, table.table(), column, host)?;
             given.push(Some(assign.convert(value)?));
         }
         run.push(&mut given)

@@ -538,7 +538,7 @@ pub fn execute(plan: &InsteadPlan, host: &dyn Host) -> Result<u64> {
             }
             let given = columns.iter().zip(row).map(|(ordinal, value)| {
                 let column = column_at(fill.table, *ordinal)?;
-                let from = value.natural_type();
+                let from = Assign::type_of(value, column);
                 Assign::new(from, column, host)?
                     .convert(value.clone())
                     .map(Some)

@@ -8,6 +8,7 @@
 
 use super::{DatabaseEntry, Instance, stored_form};
 use crate::error::Result;
+use crate::messages;
 use daruma_catalog::DatabaseDef;
 use parking_lot::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -93,6 +94,21 @@ impl Instance {
         begun.store()
     }
 
+    /// Notes in a definition what no plan and no right depends on: it is stored, and plans stay. Nobody is waited for: where
+    /// another is changing the definition, who may be waiting for the caller, nothing is noted, which is error 3617.
+    pub(crate) fn note_in_database(
+        &self,
+        entry: &DatabaseEntry,
+        note: impl FnOnce(&mut DatabaseDef),
+    ) -> Result<()> {
+        let mut begun = self.begin_change(entry, &|| Err(messages::error(3617, &[])))?;
+        note(&mut begun.def);
+        let stored = stored_form(&begun.def, &self.data_dir);
+        self.master_catalog()?.put_database(&stored)?;
+        entry.set_def(begun.def);
+        Ok(())
+    }
+
     /// The caller has begun the change, or nobody else knows the database yet.
     pub(crate) fn store_database(&self, entry: &DatabaseEntry, def: DatabaseDef) -> Result<()> {
         self.master_catalog()?
@@ -106,7 +122,6 @@ impl Instance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messages;
     use std::cell::Cell;
 
     #[test]

@@ -19,6 +19,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 /// Compatibility level of SQL Server 2022.
 pub const COMPATIBILITY_LEVEL: u32 = 160;
 
+/// Option of a definition under which the time of the last good CHECKDB is kept, in UTC; never shown as an option.
+pub(crate) const LAST_GOOD_CHECK: &str = "DARUMA LAST GOOD CHECK";
+
 /// An open database.
 #[derive(Clone)]
 pub struct OpenDatabase {
@@ -140,6 +143,13 @@ impl DatabaseEntry {
     pub fn set_def(&self, def: DatabaseDef) {
         self.door.set_single(def.user_access == UserAccess::Single);
         *self.def.write() = Arc::new(def);
+    }
+
+    /// When DBCC CHECKDB last found nothing, in UTC; 0 for never.
+    pub fn last_good_check_utc(&self) -> i64 {
+        let def = self.def();
+        let noted = def.options.get(LAST_GOOD_CHECK);
+        noted.and_then(|utc| utc.parse().ok()).unwrap_or(0)
     }
 
     /// Is it master, tempdb, model or msdb?

@@ -44,11 +44,11 @@ pub use configuration::{
     OPTIONS, REVERTERS_MAX, find_prefix,
 };
 pub use daruma_catalog::LoginDef;
-pub(crate) use database::Shut;
 pub use database::{
     COMPATIBILITY_LEVEL, DatabaseEntry, DefaultSizes, OpenDatabase, absolute, default_options,
     file_stem, primary_filegroup, simple_def, stored_form,
 };
+pub(crate) use database::{LAST_GOOD_CHECK, Shut};
 pub use error_log::{ErrorLog, LogEntry, format_local, one_line};
 pub(crate) use files::{FileClaim, FileOwner, IN_USE, SCRATCH_FOLDER};
 pub use logins::{LoginList, LoginRefusal, Logins, PasswordHasher};
@@ -172,6 +172,8 @@ pub struct Instance {
     pub give_back_memory: std::sync::OnceLock<fn()>,
     /// Processor time of the process in the kernel and outside, in ms, when the program that runs the server can tell.
     pub processor_ms: std::sync::OnceLock<fn() -> Option<(u64, u64)>>,
+    /// Space of the volume that holds a path, when the program that runs the server can tell.
+    pub volume_space: std::sync::OnceLock<fn(&Path) -> Option<daruma_base::VolumeSpace>>,
     pub completed: completed::CompletedRequests,
     /// Batches and calls since the start.
     pub(crate) requests: AtomicU64,

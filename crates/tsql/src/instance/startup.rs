@@ -90,6 +90,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
         default_folders: std::sync::OnceLock::new(),
         give_back_memory: std::sync::OnceLock::new(),
         processor_ms: std::sync::OnceLock::new(),
+        volume_space: std::sync::OnceLock::new(),
         completed: Default::default(),
         requests: AtomicU64::new(0),
         deadlocks: AtomicU64::new(0),

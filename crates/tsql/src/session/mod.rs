@@ -71,8 +71,9 @@ pub use access::{ProcedureRule, ViewRule, may_connect, procedure_rule, rule_of};
 pub(crate) use backup::credentials::all as all_credentials;
 pub(crate) use backup::prepare_history;
 pub(crate) use backup::{
-    RESTORING, STANDBY, Settled, files_beside, forget_differential_base, forget_restores,
-    open_standby, ready_to_follow, restores_pages, settle_restore, take_back_pages,
+    RESTORING, STANDBY, Settled, differential_base, files_beside, forget_differential_base,
+    forget_restores, open_standby, ready_to_follow, restores_pages, settle_restore,
+    take_back_pages, utc_of,
 };
 pub(crate) use backup::{
     SuspectPage, SuspectPages, backup_database, forget_suspects, note_suspects,

@@ -207,6 +207,18 @@ impl Execution<'_> {
         Ok(())
     }
 
+    /// What msdb alone has is found in msdb, where nobody has made another one of the name.
+    fn is_where_it_is_known(&self, name: &ObjectName) -> bool {
+        if !crate::sysprocs::is_of_msdb(&name.name.text) {
+            return true;
+        }
+        let is_msdb = match &name.database {
+            Some(database) => database.is("msdb"),
+            None => crate::host::Host::current_database(self) == crate::instance::MSDB,
+        };
+        is_msdb && self.find_object(name).is_ok_and(|found| found.is_none())
+    }
+
     /// Calls a procedure by name, whatever kind it is.
     pub(crate) fn call_procedure(
         &self,
@@ -225,7 +237,9 @@ impl Execution<'_> {
             return self.call_within(name, || self.call_core(text, args));
         }
         // Before those of users: whoever may define procedures would define them for administrators.
-        if schema_is_system && let Some(procedure) = self.state.instance.registry().procedure(text)
+        if schema_is_system
+            && self.is_where_it_is_known(name)
+            && let Some(procedure) = self.state.instance.registry().procedure(text)
         {
             return self.call_within(name, || self.call_system(procedure.as_ref(), args));
         }
@@ -688,11 +702,17 @@ impl Execution<'_> {
             Ok(values) => values,
             Err(error) => return Err(self.fail(error.of_module(procedure.name()))),
         };
+        let places = system_places(procedure, args).unwrap_or_default();
+        let is_output = |place: &Option<usize>| {
+            let argument = place.and_then(|at| args.get(at));
+            argument.is_some_and(|a| a.output)
+        };
         let call = SystemCall {
             execution: self,
             database,
             args: values,
             options,
+            wanted: places.iter().map(is_output).collect(),
             outputs: std::cell::RefCell::default(),
         };
         let status = self.atomic_or_not(|| procedure.run(&call));
@@ -704,7 +724,6 @@ impl Execution<'_> {
         self.send_pending()?;
         let outputs = call.outputs.into_inner();
         let list = procedure.parameters();
-        let places = system_places(procedure, args).unwrap_or_default();
         let output = |(at, value): (usize, Value)| {
             let parameter = list.get(at)?;
             let index = (*places.get(at)?)?;
@@ -779,6 +798,8 @@ pub struct SystemCall<'e, 'a> {
     pub args: Vec<Value>,
     /// Of a DBCC command: what stands behind WITH.
     pub options: &'e [ast::OptionItem],
+    /// Of each parameter: is the argument an OUTPUT one?
+    wanted: Vec<bool>,
     outputs: std::cell::RefCell<Vec<(usize, Value)>>,
 }
 
@@ -799,6 +820,11 @@ impl SystemCall<'_, '_> {
             Value::Str(text) => Some(text.to_string()),
             _ => None,
         }
+    }
+
+    /// Does the caller take the value of the output parameter at `index`?
+    pub fn wants_output(&self, index: usize) -> bool {
+        self.wanted.get(index) == Some(&true)
     }
 
     /// The value that the output parameter at `index` has after the call.

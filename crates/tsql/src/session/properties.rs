@@ -178,6 +178,18 @@ impl Execution<'_> {
             "isoptimizedlockingon" => {
                 number(i32::from(settings.is_some_and(|s| s.optimized_locking)))
             }
+            "lastgoodcheckdbtime" => {
+                let source = Source::new(self, self.current_database(), &[]);
+                let moment = match entry.last_good_check_utc() {
+                    0 => None,
+                    utc => source.moment(utc),
+                };
+                let value = moment.and_then(|m| m.to_value(DataType::DateTime));
+                Value::Variant(Box::new(VariantValue {
+                    data_type: DataType::DateTime,
+                    value: value.unwrap_or(Value::DateTime(FIRST_OF_1900)),
+                }))
+            }
             "isinstandby" => number(i32::from(def.options.contains_key(crate::session::STANDBY))),
             "isautoclose" => number(i32::from(def.option_is_on("AUTO_CLOSE"))),
             "isautoshrink" => number(i32::from(def.option_is_on("AUTO_SHRINK"))),

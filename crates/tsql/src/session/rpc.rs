@@ -431,6 +431,8 @@ impl Execution<'_> {
             Some(value @ Value::Str(_)) => {
                 Ok(super::convert::to_text(value, argument.data_type)?.unwrap_or_default())
             }
+            // A text that is NULL is nothing to do; NULL alone is no text.
+            Some(Value::Null) if argument.data_type.is_character() => Ok(String::new()),
             _ => Err(SqlError::new(
                 214,
                 16,

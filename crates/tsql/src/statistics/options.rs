@@ -1,7 +1,8 @@
 //! Options of CREATE and UPDATE STATISTICS.
 //!
 //! Theory: FULLSCAN reads everything, NORECOMPUTE is kept, and UPDATE has words for which statistics it means. How large a part is read
-//! otherwise is decided here, whatever SAMPLE, RESAMPLE and PERSIST_SAMPLE_PERCENT say; MAXDOP and AUTO_DROP change nothing.
+//! otherwise is decided here, whatever SAMPLE, RESAMPLE and PERSIST_SAMPLE_PERCENT say; MAXDOP and AUTO_DROP change nothing, nor
+//! do ROWCOUNT and PAGECOUNT: plans are made for the rows that are there.
 
 use super::Share;
 use crate::error::{Result, SqlError};
@@ -78,7 +79,9 @@ fn word<'o>(option: &'o OptionItem, statement: &str) -> Result<&'o str> {
         ("AUTO_DROP" | "PERSIST_SAMPLE_PERCENT", OptionValue::On | OptionValue::Off) => {}
         ("MAXDOP", value) => messages::check_processors(integer(value).ok_or_else(near)?)?,
         ("STATS_STREAM", _) => return Err(messages::not_supported(name)),
-        ("ROWCOUNT" | "PAGECOUNT", _) if is_update => return Err(messages::not_supported(name)),
+        ("ROWCOUNT" | "PAGECOUNT", value) if is_update => {
+            integer(value).filter(|n| *n >= 0).ok_or_else(near)?;
+        }
         (
             "FULLSCAN" | "NORECOMPUTE" | "INCREMENTAL" | "AUTO_DROP" | "PERSIST_SAMPLE_PERCENT",
             _,

@@ -11,6 +11,8 @@ use crate::sysviews::{lsn_text, percent, vlf_parity, vlf_status};
 use daruma_base::Lsn;
 use daruma_catalog::FileDef;
 use daruma_storage::Database;
+use daruma_value::DataType;
+use daruma_value::temporal::format;
 use std::sync::Arc;
 
 pub(super) const PROCEDURES: &[Procedure] = &[
@@ -19,6 +21,7 @@ pub(super) const PROCEDURES: &[Procedure] = &[
         "@what nvarchar(128); @clear nvarchar(128) = NULL",
         sqlperf,
     ),
+    Procedure::native("dbcc DBINFO", "@database nvarchar(128) = NULL", dbinfo),
     Procedure::native("dbcc LOGINFO", "@database nvarchar(128) = NULL", loginfo),
     Procedure::native(
         "dbcc SHRINKFILE",
@@ -135,6 +138,46 @@ fn wait_statistics(call: &SystemCall<'_, '_>) -> Result<()> {
             Ok(())
         },
     )
+}
+
+/// Style of CONVERT with which times are written.
+const ODBC_STYLE: i32 = 121;
+
+const DATABASE_INFO: &str = "
+    ParentObject nvarchar(128); Object nvarchar(128); Field nvarchar(128); VALUE nvarchar(256)?";
+
+/// What the product reads off the first page of a database, as far as it is known here. Rows come with TABLERESULTS; the
+/// product's other form goes to its trace.
+fn dbinfo(call: &SystemCall<'_, '_>) -> Result<i32> {
+    let entry = database(call, "DBINFO")?;
+    if !call.options.iter().any(|o| o.is("TABLERESULTS")) {
+        return completed(call);
+    }
+    let def = entry.def();
+    send(call, DATABASE_INFO, |source, rows| {
+        let time = |utc: i64| {
+            let moment = source.moment(utc).filter(|_| utc != 0);
+            let value = moment.and_then(|m| m.to_value(DataType::DateTime));
+            let text = value.and_then(|v| format(&v, Some(ODBC_STYLE)));
+            text.unwrap_or_else(|| "1900-01-01 00:00:00.000".to_string())
+        };
+        let fields = [
+            ("dbi_dbid", def.id.to_string()),
+            ("dbi_dbname", def.name.clone()),
+            ("dbi_crdate", time(def.created_utc)),
+            ("dbi_cmptlevel", def.compatibility_level.to_string()),
+            ("dbi_dbccLastKnownGood", time(entry.last_good_check_utc())),
+        ];
+        for (field, value) in fields {
+            rows.add()
+                .set("ParentObject", "DBINFO STRUCTURE:")
+                .set("Object", "DBINFO")
+                .set("Field", field)
+                .set("VALUE", value);
+        }
+        Ok(())
+    })?;
+    completed(call)
 }
 
 const LOG_INFO: &str = "

@@ -10,6 +10,12 @@ use crate::session::SystemCall;
 use daruma_value::{DataType, Value};
 
 pub(super) const PROCEDURES: &[Procedure] = &[
+    // Logins of Windows are not made here, so none of them can have gone.
+    Procedure::text(
+        "sp_validatelogins",
+        "",
+        "SELECT CAST(NULL AS varbinary(85)) AS SID, CAST(NULL AS sysname) AS [NT Login] WHERE 1 = 0",
+    ),
     Procedure::native(
         "sp_addlogin",
         "@loginame sysname; @passwd sysname = NULL; @defdb sysname = master; @deflanguage sysname = NULL; @sid varbinary(16) = NULL; \

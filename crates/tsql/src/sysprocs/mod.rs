@@ -3,8 +3,10 @@
 //! Map: `define` (how a procedure is described), `as_is` (options with one value), `catalog` (ODBC catalogue), `help` (sp_help and family), `monitor`
 //! (sp_who and family), `server` (configuration, error log and the rest), `locks` (application locks), `messages` (those
 //! of users), `cleanup` (row versions), `properties` (extended properties), `foreach`, `describe` (columns and parameters of a text), `dbcc`, `diagnostics`,
+//! `agent` (jobs, mail, history of backups), `files` (folders and backups on disk),
 //! `check` (DBCC CHECKDB and family), `show_statistics`, `xml` (documents for OPENXML).
 
+mod agent;
 mod as_is;
 mod catalog;
 mod check;
@@ -13,6 +15,7 @@ mod dbcc;
 mod define;
 mod describe;
 mod diagnostics;
+mod files;
 mod foreach;
 mod help;
 mod locks;
@@ -26,18 +29,22 @@ mod show_statistics;
 mod xml;
 
 use crate::instance::Registry;
+pub(crate) use agent::is_of_msdb;
 use define::{Procedure, Registered};
+pub(crate) use files::look_at;
 pub(crate) use properties::text_style;
 use std::sync::Arc;
 
 const ALL: &[&[Procedure]] = &[
     as_is::PROCEDURES,
+    agent::PROCEDURES,
     catalog::PROCEDURES,
     check::PROCEDURES,
     cleanup::PROCEDURES,
     dbcc::PROCEDURES,
     describe::PROCEDURES,
     diagnostics::PROCEDURES,
+    files::PROCEDURES,
     foreach::PROCEDURES,
     help::PROCEDURES,
     locks::PROCEDURES,

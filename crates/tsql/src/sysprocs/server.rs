@@ -38,8 +38,8 @@ pub(super) const PROCEDURES: &[Procedure] = &[
         rename_database,
     ),
     Procedure::native("xp_msver", "@optname nvarchar(128) = NULL", version_table),
-    Procedure::native("xp_instance_regread", REGISTRY_PARAMETERS, nothing),
-    Procedure::native("xp_regread", REGISTRY_PARAMETERS, nothing),
+    Procedure::native("xp_instance_regread", REGISTRY_PARAMETERS, read_registry),
+    Procedure::native("xp_regread", REGISTRY_PARAMETERS, read_registry),
     Procedure::native(
         "sp_updatestats",
         "@resample char(8) = NO",
@@ -95,6 +95,44 @@ const XP_READ_ERROR_LOG: &str = "
 const REGISTRY_PARAMETERS: &str = "
     @rootkey nvarchar(256) = NULL; @key nvarchar(1000) = NULL; @value_name nvarchar(256) = NULL; @value nvarchar(4000) = NULL output;
     @no_output nvarchar(20) = NULL";
+
+/// There is no registry. Values that scripts look for because the server has no other place for them are told from where it
+/// has them; of all others there are none.
+fn read_registry(call: &SystemCall<'_, '_>) -> Result<i32> {
+    let key = call.text(1).unwrap_or_default().to_lowercase();
+    let name = call.text(2).unwrap_or_default();
+    let is_servers = key.trim_end_matches('\\').ends_with("\\mssqlserver");
+    let Some(value) = registry_value(call, &name).filter(|_| is_servers) else {
+        return Ok(0);
+    };
+    if call.wants_output(3) {
+        call.set_output(3, Value::str(value));
+        return Ok(0);
+    }
+    send(
+        call,
+        "Value nvarchar(256)?; Data nvarchar(4000)?",
+        |_, rows| {
+            rows.add().set("Value", name).set("Data", value);
+            Ok(())
+        },
+    )?;
+    Ok(0)
+}
+
+fn registry_value(call: &SystemCall<'_, '_>, name: &str) -> Option<String> {
+    let instance = call.execution.instance();
+    let folder = |path: &std::path::Path| Some(path.display().to_string());
+    match name.to_lowercase().as_str() {
+        "backupdirectory" => folder(instance.backup_dir()),
+        "defaultdata" => folder(instance.data_dir()),
+        "defaultlog" => folder(instance.log_dir()),
+        // Logins of Windows and of SQL Server; here the latter alone.
+        "loginmode" => Some("2".to_string()),
+        _ => None,
+    }
+}
+
 /// Accepted without effect: there is nothing here that the procedure could change or find.
 fn nothing(_: &SystemCall<'_, '_>) -> Result<i32> {
     Ok(0)

@@ -44,14 +44,14 @@ pub(super) const VIEWS: &[View] = &[
 ];
 
 /// One session with a copy of what it does.
-struct SessionLine {
+pub(super) struct SessionLine {
     entry: Arc<SessionEntry>,
     activity: Activity,
     is_own: bool,
     blocked_by: Option<i32>,
 }
 
-fn session_lines(source: &Source<'_>) -> Result<Vec<SessionLine>> {
+pub(super) fn session_lines(source: &Source<'_>) -> Result<Vec<SessionLine>> {
     let instance = source.instance()?;
     let own = source.host.session_entry().map(|s| s.spid);
     let line = |entry: Arc<SessionEntry>| {
@@ -73,12 +73,23 @@ fn session_lines(source: &Source<'_>) -> Result<Vec<SessionLine>> {
 }
 
 impl SessionLine {
-    fn is_running(&self) -> bool {
+    /// `@@SPID`.
+    pub fn spid(&self) -> i32 {
+        self.entry.spid
+    }
+
+    /// When its request began; of one that runs none, its last.
+    pub fn request_start_utc(&self) -> i64 {
+        self.activity.request_start_utc
+    }
+
+    /// Does it run a request?
+    pub fn is_running(&self) -> bool {
         self.activity.status != "sleeping"
     }
 
     /// A session that waits for a lock is suspended, whatever it says itself.
-    fn status(&self) -> &'static str {
+    pub fn status(&self) -> &'static str {
         match self.blocked_by {
             Some(_) => "suspended",
             None if self.activity.waits_for_memory => "suspended",
@@ -289,6 +300,11 @@ fn connection_id(entry: &SessionEntry) -> Vec<u8> {
     id
 }
 
+/// Number of the task that runs the requests of a session. Sessions have one at a time.
+pub(super) fn task_address(spid: i32) -> Vec<u8> {
+    i64::from(spid).to_be_bytes().to_vec()
+}
+
 const REQUESTS: &str = "
     session_id smallint; request_id int; start_time datetime; status nvarchar(30); command nvarchar(32);
     sql_handle varbinary(64)?; statement_start_offset int?; statement_end_offset int?; plan_handle varbinary(64)?;
@@ -334,6 +350,13 @@ fn requests(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("blocking_session_id", line.blocked_by.unwrap_or(0))
             .set("wait_type", wait_type)
             .set(
+                "wait_time",
+                match wait {
+                    Some(_) => waited_ms(source, line)?,
+                    None => 0,
+                },
+            )
+            .set(
                 "last_wait_type",
                 wait.map_or("MISCELLANEOUS".to_string(), |w| format!("LCK_M_{}", w.mode)),
             )
@@ -353,12 +376,20 @@ fn requests(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             )
             .set("reads", activity.reads)
             .set("writes", activity.writes)
-            .set("logical_reads", activity.logical_reads);
+            .set("logical_reads", activity.logical_reads)
+            .set("task_address", task_address(line.entry.spid));
         setting_columns(line, &settings, rows);
         rows.set("row_count", activity.row_count)
             .set("prev_error", activity.last_error);
     }
     Ok(())
+}
+
+/// Milliseconds for which the session has waited for the lock that it waits for.
+fn waited_ms(source: &Source<'_>, line: &SessionLine) -> Result<u64> {
+    let now = source.instance()?.env().clock.monotonic();
+    let waited = now.saturating_sub(line.entry.owner.waits_since());
+    Ok(u64::try_from(waited.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Locks that sessions wait for, by session.
@@ -448,9 +479,12 @@ fn waiting_tasks(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for line in session_lines(source)? {
         if let Some(lock) = waits.get(&line.entry.spid) {
             rows.add()
+                .set("waiting_task_address", task_address(line.entry.spid))
                 .set("session_id", line.entry.spid)
                 .set("exec_context_id", 0)
+                .set("wait_duration_ms", waited_ms(source, &line)?)
                 .set("wait_type", format!("LCK_M_{}", lock.mode))
+                .set("blocking_task_address", line.blocked_by.map(task_address))
                 .set("blocking_session_id", line.blocked_by)
                 .set("resource_description", wait_resource(lock));
         }

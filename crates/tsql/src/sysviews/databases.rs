@@ -340,6 +340,7 @@ const LOG_PAGES_MAX: i64 = 268_435_456;
 fn file_rows(entry: &Arc<DatabaseEntry>, rows: &mut Rows<'_>) {
     let (state, state_name) = state_of(entry);
     let def = entry.def();
+    let base = crate::session::differential_base(&def);
     for file in files_of(entry) {
         let unlimited = if file.is_log() { LOG_PAGES_MAX } else { -1 };
         let read_only = def
@@ -364,6 +365,9 @@ fn file_rows(entry: &Arc<DatabaseEntry>, rows: &mut Rows<'_>) {
             .set("growth", file.growth)
             .set("is_read_only", read_only)
             .set("is_percent_growth", file.percent);
+        if let Some((lsn, _)) = base.as_ref().filter(|(_, ids)| ids.contains(&file.id)) {
+            rows.set("differential_base_lsn", *lsn);
+        }
     }
 }
 
@@ -395,8 +399,16 @@ const RECOVERY_STATUS: &str = "
     database_id int; database_guid uniqueidentifier?; family_guid uniqueidentifier?; last_log_backup_lsn numeric(25,0)?;
     recovery_fork_guid uniqueidentifier?; first_recovery_fork_guid uniqueidentifier?; fork_point_lsn numeric(25,0)?";
 
+/// The log backup that comes next begins where the last one ended, or where the chain began.
 fn recovery_status(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
-    per_database(source, rows)
+    for entry in source.databases()? {
+        rows.add().set("database_id", entry.id().0);
+        let chain = entry.open().ok().map(|o| o.storage.log_backup_start());
+        if let Some(chain) = chain.filter(|lsn| !lsn.is_none()) {
+            rows.set("last_log_backup_lsn", chain.0);
+        }
+    }
+    Ok(())
 }
 
 const MIRRORING: &str = "

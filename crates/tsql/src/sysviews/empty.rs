@@ -1,7 +1,11 @@
 //! Views of features that are not here: present, with their columns, and without rows, because clients ask for them.
 
-use super::define::View;
+use super::define::{View, nothing};
 use super::objects::object_columns;
+
+/// Of modules as wholes. What their statements cost is in `dm_exec_query_stats`.
+const MODULE_STATS: &str = "
+    database_id int; object_id int; type char(2)?; type_desc nvarchar(60)?; sql_handle varbinary(64); plan_handle varbinary(64); cached_time datetime?; last_execution_time datetime?; execution_count bigint; total_worker_time bigint; last_worker_time bigint; min_worker_time bigint; max_worker_time bigint; total_physical_reads bigint; last_physical_reads bigint; min_physical_reads bigint; max_physical_reads bigint; total_logical_writes bigint; last_logical_writes bigint; min_logical_writes bigint; max_logical_writes bigint; total_logical_reads bigint; last_logical_reads bigint; min_logical_reads bigint; max_logical_reads bigint; total_elapsed_time bigint; last_elapsed_time bigint; min_elapsed_time bigint; max_elapsed_time bigint; total_spills bigint; last_spills bigint; min_spills bigint; max_spills bigint; total_num_physical_reads bigint; last_num_physical_reads bigint; min_num_physical_reads bigint; max_num_physical_reads bigint; total_page_server_reads bigint; last_page_server_reads bigint; min_page_server_reads bigint; max_page_server_reads bigint; total_num_page_server_reads bigint; last_num_page_server_reads bigint; min_num_page_server_reads bigint; max_num_page_server_reads bigint";
 
 pub(super) const VIEWS: &[View] = &[
     View::empty(
@@ -199,5 +203,139 @@ pub(super) const VIEWS: &[View] = &[
     View::empty(
         "remote_data_archive_databases",
         "remote_database_id int; remote_database_name sysname; data_source_id int; federated_service_account bit",
+    ),
+    View::empty(
+        "dm_exec_query_memory_grants",
+        "session_id smallint?; request_id int?; scheduler_id int?; dop smallint?; request_time datetime?; grant_time datetime?; requested_memory_kb bigint?; granted_memory_kb bigint?; required_memory_kb bigint?; used_memory_kb bigint?; max_used_memory_kb bigint?; query_cost float?; timeout_sec int?; resource_semaphore_id smallint?; queue_id smallint?; wait_order int?; is_next_candidate bit?; wait_time_ms bigint?; plan_handle varbinary(64)?; sql_handle varbinary(64)?; group_id int?; pool_id int?; is_small tinyint?; ideal_memory_kb bigint?; reserved_worker_count int?; used_worker_count int?; max_used_worker_count int?; reserved_node_bitmap bigint?; query_hash binary(8)?; query_plan_hash binary(8)?",
+    ),
+    View::empty(
+        "dm_exec_query_resource_semaphores",
+        "resource_semaphore_id smallint?; target_memory_kb bigint?; max_target_memory_kb bigint?; total_memory_kb bigint?; available_memory_kb bigint?; granted_memory_kb bigint?; used_memory_kb bigint?; grantee_count int?; waiter_count int?; timeout_error_count bigint?; forced_grant_count bigint?; pool_id int?",
+    ),
+    View::empty(
+        "dm_exec_query_profiles",
+        "session_id smallint?; request_id int?; sql_handle varbinary(64)?; plan_handle varbinary(64)?; physical_operator_name nvarchar(256)?; node_id int?; thread_id int?; task_address varbinary(8)?; row_count bigint?; rewind_count bigint?; rebind_count bigint?; end_of_scan_count bigint?; estimate_row_count bigint?; first_active_time bigint?; last_active_time bigint?; open_time bigint?; first_row_time bigint?; last_row_time bigint?; close_time bigint?; elapsed_time_ms bigint?; cpu_time_ms bigint?; database_id smallint?; object_id int?; index_id int?; scan_count bigint?; logical_read_count bigint?; physical_read_count bigint?; read_ahead_count bigint?; write_page_count bigint?; lob_logical_read_count bigint?; lob_physical_read_count bigint?; lob_read_ahead_count bigint?; segment_read_count int?; segment_skip_count int?; actual_read_row_count bigint?; estimated_read_row_count bigint?",
+    ),
+    View::empty(
+        "dm_db_session_space_usage",
+        "session_id smallint?; database_id int?; user_objects_alloc_page_count bigint?; user_objects_dealloc_page_count bigint?; internal_objects_alloc_page_count bigint?; internal_objects_dealloc_page_count bigint?; user_objects_deferred_dealloc_page_count bigint?",
+    ),
+    View::empty(
+        "dm_db_task_space_usage",
+        "task_address varbinary(8)?; is_remote_task bit?; session_id smallint?; request_id int?; exec_context_id int?; database_id int?; user_objects_alloc_page_count bigint?; user_objects_dealloc_page_count bigint?; internal_objects_alloc_page_count bigint?; internal_objects_dealloc_page_count bigint?",
+    ),
+    View::empty(
+        "dm_broker_activated_tasks",
+        "spid int?; database_id smallint?; queue_id int?; procedure_name nvarchar(650)?; execute_as int?",
+    ),
+    View::empty(
+        "dm_os_ring_buffers",
+        "ring_buffer_address varbinary(8); ring_buffer_type nvarchar(60); timestamp bigint; record nvarchar(3072)?",
+    ),
+    View::empty(
+        "dm_os_memory_cache_counters",
+        "cache_address varbinary(8); name nvarchar(256); type nvarchar(60); pages_kb bigint; pages_in_use_kb bigint?; entries_count bigint; entries_in_use_count bigint",
+    ),
+    View::empty(
+        "dm_os_memory_cache_hash_tables",
+        "cache_address varbinary(8); name nvarchar(256); type nvarchar(60); table_level int; buckets_count int; buckets_in_use_count int; buckets_min_length int; buckets_max_length int; buckets_avg_length int; buckets_max_length_ever int; hits_count bigint; misses_count bigint; buckets_avg_scan_hit_length int; buckets_avg_scan_miss_length int",
+    ),
+    View::empty(
+        "dm_os_memory_health_history",
+        "snapshot_time datetime2(7); severity_level tinyint; severity_level_desc nvarchar(60); allocation_potential_memory_mb int; reclaimable_cache_memory_mb int; top_memory_clerks nvarchar(4000)?; out_of_memory_event_count int?; external_cause nvarchar(60)?; pvs_memory_mb int?",
+    ),
+    View::empty(
+        "dm_os_loaded_modules",
+        "base_address varbinary(8); file_version varchar(23)?; product_version varchar(23)?; debug bit?; patched bit?; prerelease bit?; private_build bit?; special_build bit?; language int?; company nvarchar(256)?; description nvarchar(256)?; name nvarchar(255)?",
+    ),
+    View::empty(
+        "dm_os_cluster_nodes",
+        "NodeName nvarchar(128)?; status int?; status_description nvarchar(20)?; is_current_owner bit?",
+    ),
+    View::empty(
+        "dm_os_job_object",
+        "cpu_rate int?; cpu_affinity_mask bigint?; cpu_affinity_group int?; memory_limit_mb bigint?; process_memory_limit_mb bigint?; workingset_limit_mb bigint?; non_sos_mem_gap_mb bigint?; low_mem_signal_threshold_mb bigint?; total_user_time bigint?; total_kernel_time bigint?; write_operation_count bigint?; read_operation_count bigint?; peak_process_memory_used_mb bigint?; peak_job_memory_used_mb bigint?; process_physical_affinity nvarchar(3072)?",
+    ),
+    View::empty(
+        "dm_db_persisted_sku_features",
+        "feature_name sysname; feature_id int",
+    ),
+    View::empty(
+        "dm_db_mirroring_auto_page_repair",
+        "database_id int; file_id int; page_id bigint; error_type smallint; page_status tinyint; modification_time datetime",
+    ),
+    View::empty(
+        "dm_xtp_transaction_stats",
+        "total_count bigint; read_only_count bigint; total_aborts bigint; system_aborts bigint; validation_failures bigint; dependencies_taken bigint; dependencies_failed bigint; savepoint_create bigint; savepoint_rollbacks bigint; savepoint_refreshes bigint; log_bytes_written bigint; log_IO_count bigint; phantom_scans_started bigint; phantom_scans_retries bigint; phantom_rows_touched bigint; phantom_rows_expiring bigint; phantom_rows_expired bigint; phantom_rows_expired_removed bigint; scans_started bigint; scans_retried bigint; rows_returned bigint; rows_touched bigint; rows_expiring bigint; rows_expired bigint; rows_expired_removed bigint; row_insert_attempts bigint; row_update_attempts bigint; row_delete_attempts bigint; write_conflicts bigint; unique_constraint_violations bigint",
+    ),
+    View::empty(
+        "dm_server_audit_status",
+        "audit_id int; name sysname; status smallint; status_desc nvarchar(256); status_time datetime2(7); event_session_address varbinary(8)?; audit_file_path nvarchar(260)?; audit_file_size bigint?",
+    ),
+    View::empty(
+        "extended_procedures",
+        concat!(object_columns!(), "dll_name nvarchar(260)?"),
+    ),
+    View::empty(
+        "internal_tables",
+        concat!(
+            object_columns!(),
+            "internal_type tinyint?; internal_type_desc nvarchar(60)?; parent_id int?; parent_minor_id int?; lob_data_space_id int; filestream_data_space_id int?"
+        ),
+    ),
+    View::empty(
+        "index_resumable_operations",
+        "object_id int; index_id int; name sysname; sql_text nvarchar(max)?; last_max_dop_used smallint?; partition_number int?; state tinyint; state_desc nvarchar(60)?; start_time datetime?; last_pause_time datetime?; total_execution_time int?; percent_complete float?; page_count bigint?",
+    ),
+    View::empty(
+        "column_store_dictionaries",
+        "hobt_id bigint; column_id int; dictionary_id int; version int; type int; last_id int; entry_count bigint; on_disk_size bigint; partition_id bigint",
+    ),
+    View::empty(
+        "column_store_row_groups",
+        "object_id int; index_id int; partition_number int; row_group_id int; delta_store_hobt_id bigint?; state tinyint; state_description nvarchar(60)?; total_rows bigint?; deleted_rows bigint?; size_in_bytes bigint?",
+    ),
+    View::empty(
+        "column_store_segments",
+        "partition_id bigint; hobt_id bigint; column_id int; segment_id int; version int; encoding_type int; row_count int; has_nulls int; base_id bigint?; magnitude float?; primary_dictionary_id int; secondary_dictionary_id int; min_data_id bigint; max_data_id bigint; null_value bigint; on_disk_size bigint; collation_id int?; min_deep_data varbinary(18)?; max_deep_data varbinary(18)?",
+    ),
+    View::empty(
+        "dm_db_column_store_row_group_physical_stats",
+        "object_id int; index_id int; partition_number int; row_group_id int; delta_store_hobt_id bigint?; state tinyint; state_desc nvarchar(60)?; total_rows bigint?; deleted_rows bigint?; size_in_bytes bigint?; trim_reason tinyint?; trim_reason_desc nvarchar(60)?; transition_to_compressed_state tinyint?; transition_to_compressed_state_desc nvarchar(60)?; has_vertipaq_optimization bit?; generation bigint?; created_time datetime2(7)?; closed_time datetime2(7)?",
+    ),
+    View::empty(
+        "dm_db_missing_index_group_stats_query",
+        "group_handle int; query_hash binary(8); query_plan_hash binary(8); last_sql_handle varbinary(64); last_statement_start_offset int?; last_statement_end_offset int?; last_statement_sql_handle varbinary(64)?; user_seeks bigint; user_scans bigint; last_user_seek datetime?; last_user_scan datetime?; avg_total_user_cost float?; avg_user_impact float?; system_seeks bigint; system_scans bigint; last_system_seek datetime?; last_system_scan datetime?; avg_total_system_cost float?; avg_system_impact float?",
+    ),
+    View::function(
+        "dm_exec_query_statistics_xml",
+        (1, 1),
+        "session_id smallint?; request_id int?; sql_handle varbinary(64)?; plan_handle varbinary(64)?; query_plan xml?",
+        nothing,
+    ),
+    View::function(
+        "dm_exec_query_plan_stats",
+        (1, 1),
+        "dbid smallint?; objectid int?; number smallint?; encrypted bit; query_plan xml?",
+        nothing,
+    ),
+    View::function(
+        "dm_db_incremental_stats_properties",
+        (2, 2),
+        "object_id int; stats_id int; partition_number int; last_updated datetime2(7)?; rows bigint?; rows_sampled bigint?; steps int?; unfiltered_rows bigint?; modification_counter bigint?",
+        nothing,
+    ),
+    View::function(
+        "dm_db_index_operational_stats",
+        (4, 4),
+        "database_id smallint; object_id int; index_id int; partition_number int; hobt_id bigint?; leaf_insert_count bigint; leaf_delete_count bigint; leaf_update_count bigint; leaf_ghost_count bigint; nonleaf_insert_count bigint; nonleaf_delete_count bigint; nonleaf_update_count bigint; leaf_allocation_count bigint; nonleaf_allocation_count bigint; leaf_page_merge_count bigint; nonleaf_page_merge_count bigint; range_scan_count bigint; singleton_lookup_count bigint; forwarded_fetch_count bigint; lob_fetch_in_pages bigint; lob_fetch_in_bytes bigint; lob_orphan_create_count bigint; lob_orphan_insert_count bigint; row_overflow_fetch_in_pages bigint; row_overflow_fetch_in_bytes bigint; column_value_push_off_row_count bigint; column_value_pull_in_row_count bigint; row_lock_count bigint; row_lock_wait_count bigint; row_lock_wait_in_ms bigint; page_lock_count bigint; page_lock_wait_count bigint; page_lock_wait_in_ms bigint; index_lock_promotion_attempt_count bigint; index_lock_promotion_count bigint; page_latch_wait_count bigint; page_latch_wait_in_ms bigint; page_io_latch_wait_count bigint; page_io_latch_wait_in_ms bigint; tree_page_latch_wait_count bigint; tree_page_latch_wait_in_ms bigint; tree_page_io_latch_wait_count bigint; tree_page_io_latch_wait_in_ms bigint; page_compression_attempt_count bigint; page_compression_success_count bigint; version_generated_inrow bigint?; version_generated_offrow bigint?; ghost_version_inrow bigint?; ghost_version_offrow bigint?; insert_over_ghost_version_inrow bigint?; insert_over_ghost_version_offrow bigint?",
+        nothing,
+    ),
+    View::empty("dm_exec_procedure_stats", MODULE_STATS),
+    View::empty("dm_exec_trigger_stats", MODULE_STATS),
+    View::empty("dm_exec_function_stats", MODULE_STATS),
+    View::empty(
+        "dm_exec_query_optimizer_info",
+        "counter nvarchar(4000); occurrence bigint; value float?",
     ),
 ];

@@ -23,6 +23,7 @@ pub(super) const VIEWS: &[View] = &[
         STATS_PROPERTIES,
         stats_properties,
     ),
+    View::function("dm_db_stats_histogram", (2, 2), HISTOGRAM, histogram),
     View::sys("dm_db_partition_stats", PARTITION_STATS, partition_stats),
     View::sys("dm_db_index_usage_stats", USAGE_STATS, usage_stats),
     View::function(
@@ -324,6 +325,41 @@ fn stats_properties(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("steps", made.steps.len())
             .set("unfiltered_rows", made.rows)
             .set("modification_counter", now.abs_diff(made.rows));
+    }
+    Ok(())
+}
+
+const HISTOGRAM: &str = "
+    object_id int; stats_id int; step_number int; range_high_key sql_variant?; range_rows real?; equal_rows real?;
+    distinct_range_rows bigint?; average_range_rows real?";
+
+/// The steps of one statistics, their values as texts.
+fn histogram(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    let (object, id) = (source.integer_argument(0), source.integer_argument(1));
+    let open = source.open()?;
+    let mut tables = source.tables()?.into_iter();
+    let Some(table) = tables.find(|t| Some(i64::from(t.id)) == object) else {
+        return Ok(());
+    };
+    let known = open.catalog.statistics(table.id);
+    let mut known = known.iter().flat_map(|k| &k.statistics);
+    let Some(made) = known.find(|s| Some(i64::from(s.id)) == id) else {
+        return Ok(());
+    };
+    for (number, step) in made.steps.iter().enumerate() {
+        let average = match step.distinct_range_rows > 0.0 {
+            true => step.range_rows / step.distinct_range_rows,
+            false => 1.0,
+        };
+        rows.add()
+            .set("object_id", table.id)
+            .set("stats_id", made.id)
+            .set("step_number", number + 1)
+            .set("range_high_key", &step.text)
+            .set("range_rows", step.range_rows)
+            .set("equal_rows", step.equal_rows)
+            .set("distinct_range_rows", step.distinct_range_rows as i64)
+            .set("average_range_rows", average);
     }
     Ok(())
 }

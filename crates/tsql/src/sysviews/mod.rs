@@ -7,7 +7,8 @@
 //! Map: `databases`, `objects`, `columns`, `indexes`, `constraints`, `principals`, `server`, `activity` (sessions,
 //! locks, transactions), `plans` (kept plans, their texts and costs), `log`,
 //! `version_store` (who keeps versions, and the log in words), `information_schema` and its `privileges`, `old` (names of SQL Server 2000), `odbc` (types and
-//! columns as the catalogue procedures show them), `base_tables` (the product's hidden tables), `events` (event sessions), `keys`, `groups` and
+//! columns as the catalogue procedures show them), `base_tables` (the product's hidden tables), `events` (event sessions), `keys`, `volumes` (room on disk), `machine`, `tasks` (what
+//! threads do), `resource_governor` (its pools as they always are), `groups` and
 //! `group_states` (availability groups), `empty` (features that are not here), `names` (ids of system objects).
 
 mod activity;
@@ -28,6 +29,7 @@ mod indexes;
 mod information_schema;
 mod keys;
 mod log;
+mod machine;
 mod names;
 mod objects;
 mod odbc;
@@ -37,9 +39,12 @@ mod ports;
 mod principals;
 mod privileges;
 mod properties;
+mod resource_governor;
 mod server;
 mod source;
+mod tasks;
 mod version_store;
+mod volumes;
 
 pub(crate) use activity::wait_resource;
 pub(crate) use define::{Cell, Rows, Shape, default_value, parse_type};
@@ -81,6 +86,10 @@ const ALL: &[&[View]] = &[
     empty::VIEWS,
     events::VIEWS,
     dependencies::VIEWS,
+    volumes::VIEWS,
+    tasks::VIEWS,
+    machine::VIEWS,
+    resource_governor::VIEWS,
 ];
 
 /// Adds every view and function to the registry.

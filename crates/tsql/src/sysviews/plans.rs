@@ -19,6 +19,12 @@ pub(super) const VIEWS: &[View] = &[
     View::sys("dm_exec_query_stats", QUERY_STATS, query_stats),
     View::sys("dm_exec_cached_plans", CACHED_PLANS, cached_plans),
     View::function("dm_exec_sql_text", (1, 1), SQL_TEXT, sql_text),
+    View::function(
+        "dm_exec_plan_attributes",
+        (1, 1),
+        PLAN_ATTRIBUTES,
+        plan_attributes,
+    ),
     View::function("dm_exec_query_plan", (1, 1), QUERY_PLAN, query_plan),
     View::function(
         "dm_exec_text_query_plan",
@@ -112,6 +118,19 @@ fn sql_text(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             rows.add().set("text", &*batch.text);
         }
         None => {}
+    }
+    Ok(())
+}
+
+const PLAN_ATTRIBUTES: &str = "attribute varchar(128); value sql_variant?; is_cache_key bit";
+
+/// The database that a plan is for; what else it depends on is not told by a handle.
+fn plan_attributes(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
+    if let Some(Found::Batch(_, Some(database))) = found(source)? {
+        rows.add()
+            .set("attribute", "dbid")
+            .set("value", i32::from(database.0))
+            .set("is_cache_key", true);
     }
     Ok(())
 }

@@ -31,6 +31,7 @@ const RULES: &[(DbccRule, &[&str])] = &[
             "CHECKDB",
             "CHECKIDENT",
             "CHECKTABLE",
+            "DBINFO",
             "INPUTBUFFER",
             "LOGINFO",
             "OPENTRAN",

@@ -8,6 +8,7 @@ pub(crate) mod credentials;
 mod describe;
 mod exchange;
 mod history;
+mod msdb;
 mod options;
 mod pages;
 mod restore;
@@ -19,7 +20,7 @@ mod under_way;
 pub(crate) use history::prepare as prepare_history;
 pub(crate) use options::name as backup_database;
 pub(crate) use pages::{is_under_way as restores_pages, take_back as take_back_pages};
-pub(crate) use restore::{forget_restores, ready_to_follow};
+pub(crate) use restore::{forget_restores, ready_to_follow, utc_of};
 pub(crate) use standby::open_files as open_standby;
 pub(crate) use suspect::{
     SuspectPage, SuspectPages, forget as forget_suspects, note as note_suspects,
@@ -48,6 +49,12 @@ const BASE: &str = "DARUMA DIFFERENTIAL BASE";
 /// The next differential backup needs another full one first.
 pub(crate) fn forget_differential_base(def: &mut daruma_catalog::DatabaseDef) {
     def.options.remove(BASE);
+}
+
+/// Where the log stood that the next differential backup builds on, and the files that it has.
+pub(crate) fn differential_base(def: &DatabaseDef) -> Option<(u64, Vec<u16>)> {
+    let base: take::Base = serde_json::from_str(def.options.get(BASE)?).ok()?;
+    Some((base.lsn, base.files))
 }
 
 /// The recovery path, changed by each restore that recovers.

@@ -897,7 +897,7 @@ pub(super) fn open_files(
 }
 
 /// An instant in local time as UTC, in 100 ns.
-pub(super) fn utc_of(moment: Moment, offset_minutes: i16) -> i64 {
+pub(crate) fn utc_of(moment: Moment, offset_minutes: i16) -> i64 {
     let epoch = DAYS_TO_1970 * i128::from(TICKS_PER_DAY);
     let local = moment.total_ticks() - epoch;
     (local - i128::from(offset_minutes) * 600_000_000) as i64

@@ -4,10 +4,10 @@ use super::super::dbcc::completed;
 use super::super::define::send;
 use super::options::Options;
 use crate::error::{Result, SqlError};
-use crate::instance::DatabaseEntry;
+use crate::instance::{DatabaseEntry, LAST_GOOD_CHECK};
 use crate::messages;
 use crate::session::{SuspectPage, SystemCall, note_suspects};
-use daruma_base::PageId;
+use daruma_base::{DatabaseId, PageId};
 use daruma_storage::{Finding, FindingKind};
 use std::time::Duration;
 
@@ -207,7 +207,31 @@ impl<'c, 'e, 'a> Report<'c, 'e, 'a> {
         if self.options.tableresults {
             self.send_results()?;
         }
-        completed(self.call)
+        let status = completed(self.call)?;
+        if self.command == "CHECKDB" && self.total.total() == 0 {
+            self.note_good();
+        }
+        Ok(status)
+    }
+
+    /// Notes when a check of the whole database found nothing. A check that cannot be noted is no worse: master may be full,
+    /// or somebody may be waiting for this session to change the database.
+    fn note_good(&self) {
+        let instance = self.call.execution.instance();
+        let Some(entry) = instance.database(DatabaseId(self.database.0)) else {
+            return;
+        };
+        let now = instance.now_utc();
+        let noted = instance.note_in_database(&entry, |def| {
+            def.options.insert(LAST_GOOD_CHECK.into(), now.to_string());
+        });
+        if let Err(error) = noted {
+            let name = &self.database.1;
+            let text =
+                format!("The time of the last good CHECKDB of '{name}' was not noted: {error}");
+            let source = format!("spid{}", self.call.execution.spid());
+            instance.log.write(&source, &text);
+        }
     }
 
     fn log(&self, name: &str) {
