@@ -432,14 +432,39 @@ impl Kept {
             },
             None => 1,
         };
-        let target = match call.function {
-            W::Lag => index.checked_sub(offset),
-            _ => index.checked_add(offset).filter(|t| *t < n),
+        let move_by = |from: usize, rows: usize| match call.function {
+            W::Lag => from.checked_sub(rows),
+            _ => from.checked_add(rows).filter(|t| *t < n),
         };
-        match (target, call.args.first(), call.args.get(2)) {
-            (Some(target), Some(arg), _) => arg.eval(self.rows.row(target)?, cx),
-            (None, _, Some(default)) => default.eval(self.rows.row(index)?, cx),
-            _ => Ok(Value::Null),
+        let Some(arg) = call.args.first() else {
+            return Ok(Value::Null);
+        };
+        let found = match call.ignore_nulls && offset > 0 {
+            false => match move_by(index, offset) {
+                Some(target) => Some(arg.eval(self.rows.row(target)?, cx)?),
+                None => None,
+            },
+            // The offset counts the rows that have a value.
+            true => {
+                let (mut at, mut left, mut found) = (index, offset, None);
+                while left > 0
+                    && let Some(next) = move_by(at, 1)
+                {
+                    cx.tick(1)?;
+                    at = next;
+                    let value = arg.eval(self.rows.row(at)?, cx)?;
+                    if !value.is_null() {
+                        left -= 1;
+                        found = (left == 0).then_some(value);
+                    }
+                }
+                found
+            }
+        };
+        match (found, call.args.get(2)) {
+            (Some(value), _) => Ok(value),
+            (None, Some(default)) => default.eval(self.rows.row(index)?, cx),
+            (None, None) => Ok(Value::Null),
         }
     }
 

@@ -212,7 +212,7 @@ impl Execution<'_> {
         if let Some(procedure) = self.state.instance.registry().command(&dbcc.name).cloned() {
             return self.run_registered_dbcc(procedure.as_ref(), dbcc);
         }
-        let quiet = dbcc.options.iter().any(|o| o.is("NO_INFOMSGS"));
+        let quiet = is_quiet(dbcc);
         match self.dbcc(dbcc) {
             Ok(()) => {
                 self.send_pending()?;
@@ -284,7 +284,7 @@ impl Execution<'_> {
             "UPDATEUSAGE" => Ok(()),
             "TRACEON" => self.switch_trace_flags(&dbcc.args, true),
             "TRACEOFF" => self.switch_trace_flags(&dbcc.args, false),
-            "CHECKIDENT" => self.check_identity(&dbcc.args),
+            "CHECKIDENT" => self.check_identity(&dbcc.args, is_quiet(dbcc)),
             known if KNOWN_DBCC.contains(&known) => {
                 Err(messages::not_supported(&format!("DBCC {known}")))
             }
@@ -293,7 +293,7 @@ impl Execution<'_> {
     }
 
     /// `DBCC CHECKIDENT (table [, NORESEED | RESEED [, value]])`.
-    fn check_identity(&self, args: &[Expr]) -> Result<()> {
+    fn check_identity(&self, args: &[Expr], quiet: bool) -> Result<()> {
         let name = match args.first() {
             Some(Expr::Literal(Literal::String { text, .. })) => text.clone(),
             Some(Expr::Column(column)) => column.to_string(),
@@ -314,23 +314,28 @@ impl Execution<'_> {
             enough: None,
         };
         self.check_table_for_dbcc(&table, &about)?;
-        if table.def.identity.is_none() {
+        let Some(identity) = table.def.identity else {
             return Err(SqlError::new(
                 7997,
                 16,
                 1,
                 format!("'{name}' does not contain an identity column."),
             ));
-        }
+        };
         let current = self.call_system_function("ident_current", &[Value::str(&name)])?;
         let current = super::convert::to_text(&current, super::convert::natural_type(&current))?
             .unwrap_or("NULL".to_string());
         let text = match args.get(2).and_then(integer_literal) {
             Some(value) => {
+                // Where no row was given a value yet, the first one is given this.
+                let before = match self.last_identity(&table) {
+                    None => identity.increment,
+                    Some(_) => 0,
+                };
                 self.state.reset_counter(
                     &table,
                     CounterId::Identity(table.object_id),
-                    Some(i128::from(value)),
+                    Some(i128::from(value) - before),
                 )?;
                 format!("Checking identity information: current identity value '{current}'.")
             }
@@ -338,7 +343,9 @@ impl Execution<'_> {
                 "Checking identity information: current identity value '{current}', current column value '{current}'."
             ),
         };
-        self.message(SqlError::new(7998, 10, 1, text));
+        if !quiet {
+            self.message(SqlError::new(7998, 10, 1, text));
+        }
         Ok(())
     }
 }
@@ -359,6 +366,10 @@ const KNOWN_DBCC: &[&str] = &[
     "SHOWCONTIG",
     "SHOW_STATISTICS",
 ];
+
+fn is_quiet(dbcc: &ast::Dbcc) -> bool {
+    dbcc.options.iter().any(|o| o.is("NO_INFOMSGS"))
+}
 
 fn integer_literal(expr: &Expr) -> Option<i32> {
     match expr {

@@ -434,8 +434,13 @@ impl Execution<'_> {
 
     fn current_identity(&self, table: &TableRef) -> Option<i128> {
         let seed = table.def.identity?.seed;
+        Some(self.last_identity(table).unwrap_or(seed))
+    }
+
+    /// The value that was given last; `None` when none was since the table was made or truncated.
+    pub(super) fn last_identity(&self, table: &TableRef) -> Option<i128> {
         let id = CounterId::Identity(table.object_id);
-        let last = match table.kind {
+        match table.kind {
             crate::host::TableKind::User => {
                 let open = self
                     .state
@@ -445,8 +450,7 @@ impl Execution<'_> {
                 open.catalog.last_value(id)
             }
             _ => self.state.instance.temp_counters.lock().get(&id).copied(),
-        };
-        Some(last.unwrap_or(seed))
+        }
     }
 
     fn file_function(&self, name: &str, args: &[Value]) -> Value {
