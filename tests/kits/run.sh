@@ -75,8 +75,12 @@ installed() { # installed FILE: runs a script; true where it is there and ran
     verdict "install $1" "$(sql -i "$scratch/install.sql" | errors)"
 }
 
-runs() { # runs NAME BATCH [DATABASE]: no error
-    verdict "$1" "$(sql -d "${3:-master}" -Q "$2" | errors)"
+runs() { # runs NAME BATCH [DATABASE]: no error, and the client came to its end
+    local out told code=0
+    out=$(sql -d "${3:-master}" -Q "$2") || code=$?
+    told=$(errors <<< "$out")
+    [ -n "$told" ] || [ "$code" = 0 ] || told="exit $code: ${out: -200}"
+    verdict "$1" "$told"
 }
 
 is() { # is NAME QUERY EXPECTED

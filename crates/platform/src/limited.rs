@@ -117,6 +117,14 @@ impl Disk for LimitedDisk {
         self.inner.list(dir)
     }
 
+    fn is_folder(&self, path: &Path) -> bool {
+        self.inner.is_folder(path)
+    }
+
+    fn is_link(&self, path: &Path) -> bool {
+        self.inner.is_link(path)
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.inner.sync_dir(dir)
     }

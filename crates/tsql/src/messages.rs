@@ -3679,6 +3679,11 @@ const MESSAGES: &[Message] = &[
     ),
     m(15249, 11, "Error: Explicit @objtype '%s' is unrecognized."),
     m(
+        15250,
+        11,
+        "The database name component of the object qualifier must be the name of the current database.",
+    ),
+    m(
         15271,
         16,
         "Invalid @with_log parameter value. Valid values are 'true' or 'false'.",

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Client, Server};
+use common::{Client, Server, errors};
 use daruma_base::{Disk, OpenMode};
 use std::path::Path;
 
@@ -180,4 +180,32 @@ fn paths_that_lead_nowhere_and_reports_are_refused() {
     }
     let out = client.run("EXEC xp_delete_file 1, N'/b', N'txt'");
     assert!(out.starts_with("Msg 40517,"), "{out}");
+}
+
+#[test]
+fn an_unset_date_and_paths_of_windows_delete_nothing() {
+    let (server, mut client) = server_with_backups(&["/b/one.bak"]);
+    for text in [
+        "DECLARE @t datetime EXEC xp_delete_file 0, N'/b', N'bak', @t, 1",
+        "EXEC xp_delete_file 0, N'/b'",
+        r"DECLARE @t datetime = DATEADD(hour, 1, GETDATE()) EXEC xp_delete_file 0, N'D:\b\', N'bak', @t, 1",
+        r"EXEC xp_create_subdir N'D:\b\new'",
+    ] {
+        assert_eq!(errors(&client.run(text)), [22_048], "{text}");
+    }
+    let text = r"SELECT file_exists + file_is_a_directory + parent_directory_exists FROM sys.dm_os_file_exists(N'D:\b\one.bak')";
+    assert_eq!(client.scalar(text), "0");
+    assert!(is_there(&server, "/b/one.bak"));
+}
+
+#[test]
+fn names_that_msdb_alone_has_are_users_elsewhere() {
+    let (_server, mut client) = server_with_backups(&[]);
+    client.run("USE d");
+    client.run("CREATE PROCEDURE dbo.sp_start_job AS SELECT 7 AS n");
+    assert_eq!(client.scalar("EXEC dbo.sp_start_job"), "7");
+    assert_eq!(errors(&client.run("EXEC dbo.sp_add_job N'x'")), [2812]);
+    client.run("USE msdb");
+    client.run("CREATE PROCEDURE dbo.sp_start_job AS SELECT 8 AS n");
+    assert_eq!(errors(&client.run("EXEC dbo.sp_start_job N'x'")), [40_517]);
 }

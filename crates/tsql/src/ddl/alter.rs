@@ -14,7 +14,7 @@ use crate::messages;
 use crate::session::Execution;
 use crate::statistics;
 use daruma_catalog::{ColumnDef, ComputedDef, IndexKind, TableDef, names_equal};
-use daruma_storage::{Batch, ScanSpec};
+use daruma_storage::{Batch, LockMode, ScanSpec};
 use daruma_syntax::ast::{
     self, AlterColumn, AlterColumnChange, AlterTableAction, AlterTableDrop, ColumnConstraintKind,
     Expr, Ident, Literal, TableConstraintKind, TableDefinition, UnaryOp,
@@ -23,7 +23,13 @@ use daruma_syntax::{ParseOptions, parse_expression};
 use daruma_value::DataType;
 
 pub(super) fn alter(ex: &Execution<'_>, statement: &ast::AlterTable) -> Result<()> {
-    super::lock_definitions_of_other(ex, &statement.name)?;
+    match super::other_database(ex, &statement.name) {
+        Some(other) => ex.under_definitions(other, LockMode::Shared, || alter_named(ex, statement)),
+        None => alter_named(ex, statement),
+    }
+}
+
+fn alter_named(ex: &Execution<'_>, statement: &ast::AlterTable) -> Result<()> {
     let table = super::table_named(ex, &statement.name)?;
     let table = super::lock_for_change(ex, table)?;
     match &statement.action {

@@ -169,16 +169,15 @@ pub(crate) fn execute(ex: &Execution<'_>, kind: &StatementKind, text: &str) -> R
     }
 }
 
-/// The definitions of another database that a name leads to are locked before anything that it names. What cannot be reached is told
-/// by those who look for it.
-fn lock_definitions_of_other(ex: &Execution<'_>, name: &ObjectName) -> Result<()> {
+/// The other database that a name leads to, itself or by way of a synonym: its definitions are locked before anything that the name means.
+/// What cannot be reached is told by those who look for it.
+fn other_database(ex: &Execution<'_>, name: &ObjectName) -> Option<daruma_base::DatabaseId> {
     let current = ex.current_database();
-    match ex.named_database(current, name) {
-        Ok(database) if database != current && !name.is_temporary() => {
-            ex.lock_definitions(database, LockMode::Shared)
-        }
-        _ => Ok(()),
-    }
+    let found = match ex.find_object(name) {
+        Ok(Some((database, _))) => database,
+        _ => ex.named_database(current, name).ok()?,
+    };
+    (found != current && !name.is_temporary()).then_some(found)
 }
 
 /// The user or temporary table a statement names; error 4902.

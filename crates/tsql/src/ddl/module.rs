@@ -495,7 +495,10 @@ fn place_in(
     let object = object.ok_or_else(|| messages::error(2010, &[&name.dotted()]))?;
     let now = locked_in_place(ex, database, object)?;
     // One that was dropped meanwhile may have been made anew.
-    let now = now.ok_or_else(|| messages::error(2801, &[&object.name]))?;
+    let anew = || messages::error(2801, &[&object.name]);
+    let now = now.ok_or_else(anew)?;
+    // Rights may have gone behind the wait.
+    ex.alters(database, &now, anew)?;
     Ok(Place {
         database,
         schema_id,

@@ -233,6 +233,9 @@ pub(super) fn alter_sequence(ex: &Execution<'_>, statement: &ast::AlterSequence)
     }
     let object = locked_in_place(ex, database, &object)?
         .ok_or_else(|| messages::error(208, &[&statement.name.dotted()]))?;
+    ex.alters(database, &object, || {
+        messages::error(2801, &[&statement.name.dotted()])
+    })?;
     let ObjectKind::Sequence(old) = &object.kind else {
         return Err(wrong());
     };
@@ -344,7 +347,7 @@ pub(super) fn drop(ex: &Execution<'_>, statement: &ast::Drop) -> Result<()> {
             DropKind::Statistics => drop_statistics(ex, name),
             DropKind::Database => database::drop(ex, &name.name.text),
             kind => match expected(kind) {
-                Some(kind) => drop_object(ex, statement, name, kind),
+                Some(kind) => drop_object(ex, name, kind),
                 None => Err(messages::not_supported("this kind of DROP")),
             },
         };
@@ -372,7 +375,6 @@ fn expected(kind: &DropKind) -> Option<(&'static str, &'static str, &'static str
 
 fn drop_object(
     ex: &Execution<'_>,
-    statement: &ast::Drop,
     name: &ObjectName,
     (code, what, word): (&str, &str, &str),
 ) -> Result<()> {
@@ -395,13 +397,24 @@ fn drop_object(
     let database = ex
         .named_database(ex.current_database(), name)
         .map_err(|_| absent())?;
-    if database != ex.current_database() {
-        let mode = match word {
-            "SEQUENCE" => LockMode::Exclusive,
-            _ => LockMode::Shared,
-        };
-        ex.lock_definitions(database, mode)?;
+    let work = || drop_stored(ex, database, name, (code, what, word));
+    if database == ex.current_database() {
+        return work();
     }
+    let mode = match word {
+        "SEQUENCE" => LockMode::Exclusive,
+        _ => LockMode::Shared,
+    };
+    ex.under_definitions(database, mode, work)
+}
+
+fn drop_stored(
+    ex: &Execution<'_>,
+    database: DatabaseId,
+    name: &ObjectName,
+    (code, what, word): (&str, &str, &str),
+) -> Result<()> {
+    let absent = || messages::error_state(3701, 5, &[&"drop", &what, &name.dotted()]);
     let catalog = ex.catalog(database)?;
     let object = ex
         .catalog_object(&catalog, database, name)
@@ -421,7 +434,9 @@ fn drop_object(
         super::lock_object(ex, database, trigger.parent)?;
     }
     let current = locked_in_place(ex, database, &object)?.ok_or_else(absent)?;
-    ask_again(ex, statement, name)?;
+    // What was asked for may be another one by now. The statement begins anew, and tells what is missing.
+    ex.may_drop_object(database, &current, name)
+        .map_err(|_| messages::error(2801, &[&name.dotted()]))?;
     remove(ex, database, &current, name)
 }
 

@@ -1,7 +1,7 @@
 //! sp_rename for objects, columns, indexes and alias types.
 
 use super::objects::is_named_by_definitions;
-use super::{bound, lock_object, locked_object, put_object, reserve_name};
+use super::{bound, lock_object, locked_in_place, locked_object, put_object, reserve_name};
 use crate::error::Result;
 use crate::host::Host;
 use crate::messages;
@@ -20,6 +20,13 @@ pub fn rename(ex: &Execution<'_>, name: &str, new_name: &str, kind: Option<&str>
     let parsed = parse_object_name(name, &ParseOptions::default())
         .map_err(|_| messages::error(15225, &[&name, &"", &"(null)"]))?;
     let database = ex.current_database();
+    // `schema.table.part` has no word for a database.
+    let is_whole =
+        kind.is_none_or(|k| !["COLUMN", "INDEX"].contains(&k.to_ascii_uppercase().as_str()));
+    if is_whole && parsed.database.is_some() && ex.named_database(database, &parsed) != Ok(database)
+    {
+        return Err(messages::error(15250, &[]));
+    }
     let missing = || {
         let current = ex
             .instance()
@@ -101,6 +108,8 @@ fn rename_object(
         }
     }
     if let Some(object) = locked_object(ex, database, find)? {
+        // Behind a wait the name may mean another one.
+        ex.check_alter(database, &object)?;
         bound::refuse_rename(ex, database, &object, None, written)?;
         reserve(ex, database, object.schema_id, (&object.name, new_name))?;
         let renamed = Object {
@@ -134,7 +143,7 @@ fn rename_constraint(
         return Ok(false);
     };
     ex.check_alter(database, &table)?;
-    change_table(ex, database, table.id, |object, def| {
+    change_table(ex, database, &table, |object, def| {
         let now = ex.catalog(database)?;
         let named = now.constraint_named(object.schema_id, &name.name.text);
         if named.is_none_or(|c| c.id != id) {
@@ -186,7 +195,7 @@ fn rename_part(
         return Ok(false);
     };
     ex.check_alter(database, &object)?;
-    change_table(ex, database, object.id, |object, def| {
+    change_table(ex, database, &object, |object, def| {
         change(object, def, &name.name.text)
     })
 }
@@ -194,27 +203,26 @@ fn rename_part(
 fn change_table(
     ex: &Execution<'_>,
     database: DatabaseId,
-    id: i32,
+    before: &Arc<Object>,
     change: impl FnOnce(&Object, &mut TableDef) -> Result<bool>,
 ) -> Result<bool> {
-    lock_object(ex, database, id)?;
-    let catalog = ex.catalog(database)?;
-    let Some(object) = catalog.object(id) else {
+    let Some(object) = locked_in_place(ex, database, before)? else {
         return Ok(false);
     };
+    ex.check_alter(database, &object)?;
     let ObjectKind::Table(def) = &object.kind else {
         return Ok(false);
     };
     let mut def = (**def).clone();
-    if !change(object, &mut def)? {
+    if !change(&object, &mut def)? {
         return Ok(false);
     }
     let changed = Object {
         kind: ObjectKind::Table(Arc::new(def)),
         modified_utc: ex.instance().now_utc(),
-        ..(**object).clone()
+        ..(*object).clone()
     };
-    put_object(ex, database, Put::over(object, changed))?;
+    put_object(ex, database, Put::over(&object, changed))?;
     Ok(true)
 }
 

@@ -324,7 +324,10 @@ impl<'a> Execution<'a> {
         let result = match result {
             Ok(value) => self
                 .end_variables(true)
-                .and_then(|()| self.harden_marks())
+                .and_then(|()| match own {
+                    true => self.harden_noted_marks(false),
+                    false => self.harden_marks(),
+                })
                 .map(|()| value),
             Err(error) => {
                 let _ = self.end_variables(false);

@@ -207,16 +207,15 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// What msdb alone has is found in msdb, where nobody has made another one of the name.
+    /// What msdb alone has is found in msdb. Elsewhere the name is a user's.
     fn is_where_it_is_known(&self, name: &ObjectName) -> bool {
         if !crate::sysprocs::is_of_msdb(&name.name.text) {
             return true;
         }
-        let is_msdb = match &name.database {
+        match &name.database {
             Some(database) => database.is("msdb"),
             None => crate::host::Host::current_database(self) == crate::instance::MSDB,
-        };
-        is_msdb && self.find_object(name).is_ok_and(|found| found.is_none())
+        }
     }
 
     /// Calls a procedure by name, whatever kind it is.
@@ -285,7 +284,8 @@ impl Execution<'_> {
         let text = &name.name.text;
         schema.is_none_or(|s| s.is("sys") || s.is("dbo"))
             && (rpc::is_core_procedure(text)
-                || self.state.instance.registry().procedure(text).is_some())
+                || self.is_where_it_is_known(name)
+                    && self.state.instance.registry().procedure(text).is_some())
     }
 
     /// 557: a function may call others, and nothing else.
@@ -651,7 +651,15 @@ impl Execution<'_> {
         *self.captured.borrow_mut() = Some(Vec::new());
         let depth = self.depth.get();
         let changes = self.changes_rows.replace(false);
+        // As for triggers: without BEGIN TRANSACTION the statement's own transaction counts as one, which what begins one joins.
+        let is_alone = self.state.trancount.get() == 0;
+        if is_alone {
+            self.state.trancount.set(1);
+        }
         let result = work();
+        if is_alone {
+            self.keep_one_fewer();
+        }
         self.changes_rows.set(changes);
         self.depth.set(depth);
         let rows = self.captured.borrow_mut().take().unwrap_or_default();
@@ -665,6 +673,15 @@ impl Execution<'_> {
                 1,
                 "The batch was ended inside INSERT .. EXEC.",
             )),
+        }
+    }
+
+    /// Takes the statement's own transaction from the count. What has begun one more and left it open has made it the session's.
+    fn keep_one_fewer(&self) {
+        let left = self.state.trancount.get().saturating_sub(1);
+        self.state.trancount.set(left);
+        if left > 0 {
+            self.state.keep_transaction();
         }
     }
 

@@ -174,6 +174,14 @@ impl SessionState {
         self.transaction_id()
     }
 
+    /// Makes the transaction of a single statement one of the session, to be ended by COMMIT or ROLLBACK.
+    pub(crate) fn keep_transaction(&self) {
+        if let Some(t) = self.transaction.borrow_mut().as_mut() {
+            t.autocommit = false;
+        }
+        self.note_transaction();
+    }
+
     pub(crate) fn transaction_id(&self) -> Option<u64> {
         self.transaction.borrow().as_ref().map(|t| t.id)
     }

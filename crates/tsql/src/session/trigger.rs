@@ -6,6 +6,7 @@
 use super::execution::Execution;
 use super::fail::Stop;
 use super::frame::{Frame, FrameKind, TriggerRows};
+use super::transaction::Transaction;
 use crate::error::{Result, SqlError};
 use crate::executor::SharedRows;
 use crate::host::{Host, Images, InsteadTarget, TableKind, TableRef, TriggerAction, VirtualTable};
@@ -134,7 +135,10 @@ impl Execution<'_> {
         let result = triggers
             .iter()
             .try_for_each(|trigger| self.run_trigger(trigger, table, &rows));
-        if autocommit && self.state.trancount.get() == 1 {
+        // One that a trigger has begun after its ROLLBACK is none of the statement's.
+        let is_own = |t: &Transaction| t.autocommit;
+        let is_still_own = self.state.transaction.borrow().as_ref().is_none_or(is_own);
+        if autocommit && is_still_own && self.state.trancount.get() == 1 {
             self.state.trancount.set(0);
         }
         result
@@ -243,6 +247,10 @@ impl Execution<'_> {
             // It has caught an error, and goes on as if nothing had been: what it belongs to must not commit.
             Ok(_) if self.state.is_doomed() => Err(messages::error(3616, &[])),
             Ok(_) => Ok(()),
+            // What fired it cannot begin anew: its transaction is gone.
+            Err(Stop::Caught(error)) if rolled_back && matches!(error.number, 2801 | 3961) => {
+                Err(messages::error(3609, &[]))
+            }
             Err(Stop::Caught(error)) => Err(error),
             Err(stop) => Err(ended_by(&stop)),
         }

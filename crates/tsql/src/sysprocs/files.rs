@@ -47,6 +47,7 @@ const ENTRIES_MAX: usize = 100_000;
 const LEVELS_MAX: u32 = 100;
 
 /// What is at a path, as procedures and `sys.dm_os_file_exists` tell it.
+#[derive(Default)]
 pub(crate) struct Found {
     pub is_file: bool,
     pub is_folder: bool,
@@ -90,13 +91,17 @@ fn failed(procedure: &str, error: &io::Error) -> SqlError {
 /// The argument as a path of the server's disk.
 fn path_argument(call: &SystemCall<'_, '_>, index: usize) -> io::Result<PathBuf> {
     let written = call.text(index).unwrap_or_default();
+    path_of(&written, call.execution.instance().backup_dir())
+}
+
+/// What is written, as a path; a relative one begins in the folder.
+pub(crate) fn path_of(written: &str, folder: &Path) -> io::Result<PathBuf> {
     let written = written.trim();
     // Of a path of another system its last name alone would be left, and that of a folder is another folder.
     let is_foreign = written.contains('\\') || written.as_bytes().get(1) == Some(&b':');
     if written.is_empty() || written.contains('\0') || is_foreign {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let folder = call.execution.instance().backup_dir();
     Ok(local_path_in(written, folder))
 }
 
@@ -186,29 +191,32 @@ fn delete_from(call: &SystemCall<'_, '_>, path: &Path) -> io::Result<()> {
     if sieve.before_utc.is_none() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    delete_in(call, path, &sieve)?;
+    let mut folders = vec![path.to_path_buf()];
     if integer(call, 4).is_some_and(|n| n != 0) {
-        for folder in disk.list(path)? {
-            // What a link leads to lies elsewhere. A folder that may not be read, or is gone by now, keeps nobody from the next.
-            if disk.is_folder(&folder) && !disk.is_link(&folder) {
-                let _kept = delete_in(call, &folder, &sieve);
-            }
-        }
+        // What a link leads to lies elsewhere.
+        let is_own = |p: &PathBuf| disk.is_folder(p) && !disk.is_link(p);
+        folders.extend(disk.list(path)?.into_iter().filter(is_own));
     }
-    Ok(())
+    // One that cannot be deleted keeps nobody from the next; the first is told.
+    let done: Vec<io::Result<()>> = folders
+        .iter()
+        .map(|folder| delete_in(call, folder, &sieve))
+        .collect();
+    done.into_iter().collect()
 }
 
 fn delete_in(call: &SystemCall<'_, '_>, folder: &Path, sieve: &Sieve) -> io::Result<()> {
     let disk = &call.execution.instance().env().disk;
+    let mut done = Ok(());
     for file in disk.list(folder)? {
         if call.execution.check_cancel().is_err() {
             return Err(io::ErrorKind::Interrupted.into());
         }
         if !disk.is_folder(&file) && sieve.takes_name(&file) {
-            delete_one(call, &file, sieve)?;
+            done = done.and(delete_one(call, &file, sieve));
         }
     }
-    Ok(())
+    done
 }
 
 /// Deletes the file if it is an old enough backup. What is somebody's, being written, or no backup that can be read stays.
@@ -230,7 +238,11 @@ fn delete_one(call: &SystemCall<'_, '_>, path: &Path, sieve: &Sieve) -> io::Resu
     if !sieve.takes_backup(disk, path) {
         return Ok(());
     }
-    disk.remove(path)?;
+    match disk.remove(path) {
+        // Somebody else has deleted it.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        removed => removed?,
+    }
     disk.sync_dir(path.parent().unwrap_or(Path::new("")))
 }
 

@@ -31,7 +31,7 @@ mod xml;
 use crate::instance::Registry;
 pub(crate) use agent::is_of_msdb;
 use define::{Procedure, Registered};
-pub(crate) use files::look_at;
+pub(crate) use files::{Found, look_at, path_of};
 pub(crate) use properties::text_style;
 use std::sync::Arc;
 

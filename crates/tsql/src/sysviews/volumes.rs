@@ -3,9 +3,8 @@
 use super::databases::files_of;
 use super::define::{Rows, View};
 use super::source::Source;
-use crate::ddl::database::local_path_in;
 use crate::error::Result;
-use crate::sysprocs::look_at;
+use crate::sysprocs::{Found, look_at, path_of};
 use daruma_value::Value;
 use std::path::Path;
 
@@ -57,8 +56,11 @@ fn file_exists(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         return Ok(());
     };
     let instance = source.instance()?;
-    let path = local_path_in(path.trim(), instance.backup_dir());
-    let found = look_at(instance.env().disk.as_ref(), &path);
+    // What is no path of this system leads to nothing.
+    let found = path_of(path, instance.backup_dir()).map_or_else(
+        |_| Found::default(),
+        |path| look_at(instance.env().disk.as_ref(), &path),
+    );
     rows.add()
         .set("file_exists", found.is_file)
         .set("file_is_a_directory", found.is_folder)

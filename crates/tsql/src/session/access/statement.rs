@@ -364,6 +364,28 @@ impl Execution<'_> {
         }
     }
 
+    /// Fails unless the session may drop this object, which the statement calls so.
+    pub(crate) fn may_drop_object(
+        &self,
+        database: DatabaseId,
+        object: &Arc<Object>,
+        name: &ObjectName,
+    ) -> Result<()> {
+        let is_trigger = matches!(object.kind, daruma_catalog::ObjectKind::Trigger(_));
+        let refused = || SqlError {
+            class: 14,
+            ..messages::error_state(3701, 20, &[&"drop", &kind_of(object), &name.name.text])
+        };
+        let may = self.is_unlimited()
+            || self.may(database, "CONTROL", Securable::of(object))
+            || self.may(database, "ALTER", Securable::Schema(object.schema_id))
+            || is_trigger && self.alters(database, object, refused).is_ok();
+        match may {
+            true => Ok(()),
+            false => Err(refused()),
+        }
+    }
+
     /// Fails unless the session may drop what a name of the statement means. What is not there may be dropped: who looks for it tells.
     pub(crate) fn may_drop(&self, statement: &ast::Drop, name: &ObjectName) -> Result<()> {
         if self.is_unlimited() {
@@ -449,16 +471,9 @@ impl Execution<'_> {
             {
                 let database = self.named_database(self.current_database(), name)?;
                 let catalog = self.state.catalog(database)?;
-                let Some(object) = self.catalog_object(&catalog, database, name) else {
-                    return Ok(());
-                };
-                let may = self.may(database, "CONTROL", Securable::of(&object))
-                    || self.may(database, "ALTER", Securable::Schema(object.schema_id))
-                    || self.alters(database, &object, || refused("")).is_ok()
-                        && statement.kind == DropKind::Trigger;
-                match may {
-                    true => Ok(()),
-                    false => Err(refused(kind_of(&object))),
+                match self.catalog_object(&catalog, database, name) {
+                    Some(object) => self.may_drop_object(database, &object, name),
+                    None => Ok(()),
                 }
             }
             // Temporary ones.

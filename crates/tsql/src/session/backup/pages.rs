@@ -147,9 +147,11 @@ impl Job<'_, '_> {
         let pages = asked(self.ex, parts)?;
         self.check_ending()?;
         let entry = self.existing()?;
-        let missing = pages
-            .iter()
-            .find(|p| !entry.def().files.iter().any(|f| f.id == p.file));
+        let missing = pages.iter().find(|p| {
+            let def = entry.def();
+            let is_it = |f: &&daruma_catalog::FileDef| f.id == p.file && f.filegroup != 0;
+            def.files.iter().find(is_it).is_none()
+        });
         if let Some(page) = missing {
             return Err(messages::error(
                 102,

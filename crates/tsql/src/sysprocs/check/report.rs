@@ -208,7 +208,9 @@ impl<'c, 'e, 'a> Report<'c, 'e, 'a> {
             self.send_results()?;
         }
         let status = completed(self.call)?;
-        if self.command == "CHECKDB" && self.total.total() == 0 {
+        // tempdb is another one after each start.
+        let lasts = DatabaseId(self.database.0) != crate::instance::TEMPDB;
+        if self.command == "CHECKDB" && self.total.total() == 0 && lasts {
             self.note_good();
         }
         Ok(status)
