@@ -23,7 +23,10 @@ pub fn rename(ex: &Execution<'_>, name: &str, new_name: &str, kind: Option<&str>
     // `schema.table.part` has no word for a database.
     let is_whole =
         kind.is_none_or(|k| !["COLUMN", "INDEX"].contains(&k.to_ascii_uppercase().as_str()));
-    if is_whole && parsed.database.is_some() && ex.named_database(database, &parsed) != Ok(database)
+    if parsed.server.is_some()
+        || is_whole
+            && parsed.database.is_some()
+            && ex.named_database(database, &parsed) != Ok(database)
     {
         return Err(messages::error(15250, &[]));
     }

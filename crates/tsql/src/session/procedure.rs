@@ -11,11 +11,13 @@ use super::parameters::{self, ParameterList, ParameterShape};
 use super::rpc;
 use super::table_argument::TableArgument;
 use super::temp_module::procedure_of;
+use super::transaction::Transaction;
+use super::trigger::{TRIGGER_ENDED, ended_by, stop_of};
 use crate::error::{Result, SqlError};
 use crate::host::Host;
 use crate::instance::{Batch, MASTER, SystemProcedure};
 use crate::messages;
-use crate::sink::{Done, DoneKind, OutputColumn};
+use crate::sink::{Done, DoneKind, EnvChange, OutputColumn};
 use daruma_base::DatabaseId;
 use daruma_catalog::{ModuleDef, Object, ObjectKind, SCHEMA_DBO, names_equal};
 use daruma_syntax::ast::{
@@ -101,7 +103,12 @@ impl Execution<'_> {
         if before == after || self.in_trigger() {
             return Ok(());
         }
-        Err(self.fail(messages::error_state(266, 2, &[&before, &after])))
+        let mismatch = messages::error_state(266, 2, &[&before, &after]);
+        // Told, and the rows that it gave are inserted in the transaction that it has left open.
+        if self.captured.borrow().is_some() && after > before {
+            return self.send_located(mismatch);
+        }
+        Err(self.fail(mismatch))
     }
 
     fn procedure_in_variable(&self, variable: &str) -> Result<ObjectName> {
@@ -651,37 +658,41 @@ impl Execution<'_> {
         *self.captured.borrow_mut() = Some(Vec::new());
         let depth = self.depth.get();
         let changes = self.changes_rows.replace(false);
-        // As for triggers: without BEGIN TRANSACTION the statement's own transaction counts as one, which what begins one joins.
-        let is_alone = self.state.trancount.get() == 0;
+        // As for triggers: without BEGIN TRANSACTION the statement's own transaction counts as one, which what begins one joins. Who reads rows
+        // for a procedure of the system has no such transaction.
+        let is_own = |t: &Transaction| t.autocommit;
+        let is_alone = self.state.trancount.get() == 0
+            && self.state.transaction.borrow().as_ref().is_some_and(is_own);
         if is_alone {
             self.state.trancount.set(1);
         }
-        let result = work();
+        let mut result = work();
         if is_alone {
-            self.keep_one_fewer();
+            result = result.and(self.keep_one_fewer());
         }
         self.changes_rows.set(changes);
         self.depth.set(depth);
         let rows = self.captured.borrow_mut().take().unwrap_or_default();
         match result {
+            // What was caught has decided that nothing of this is committed.
+            Ok(()) if self.state.is_doomed() => Err(messages::error(3930, &[])),
             Ok(()) => Ok(rows),
             Err(Stop::Caught(error)) => Err(error),
             // Told already; the INSERT itself ends.
-            Err(_) => Err(SqlError::new(
-                super::trigger::TRIGGER_ENDED,
-                16,
-                1,
-                "The batch was ended inside INSERT .. EXEC.",
-            )),
+            Err(stop) => Err(ended_by(&stop)),
         }
     }
 
     /// Takes the statement's own transaction from the count. What has begun one more and left it open has made it the session's.
-    fn keep_one_fewer(&self) {
+    pub(super) fn keep_one_fewer(&self) -> Step<()> {
         let left = self.state.trancount.get().saturating_sub(1);
         self.state.trancount.set(left);
-        if left > 0 {
-            self.state.keep_transaction();
+        match left > 0 && self.state.keep_transaction() {
+            true => match self.state.transaction_id() {
+                Some(id) => self.to_client(|sink| sink.env_change(EnvChange::BeginTransaction(id))),
+                None => Ok(()),
+            },
+            false => Ok(()),
         }
     }
 
@@ -735,7 +746,7 @@ impl Execution<'_> {
         let status = self.atomic_or_not(|| procedure.run(&call));
         let status = match status {
             Ok(status) => status,
-            Err(error) if error.number == super::trigger::TRIGGER_ENDED => return Err(Stop::Batch),
+            Err(error) if error.number == TRIGGER_ENDED => return Err(stop_of(&error)),
             Err(error) => return Err(self.fail(error)),
         };
         self.send_pending()?;
@@ -918,7 +929,7 @@ impl SystemCall<'_, '_> {
             Ok(_) | Err(Stop::Statement) => Ok(()),
             Err(Stop::Caught(error)) => Err(error),
             Err(_) => Err(SqlError::new(
-                super::trigger::TRIGGER_ENDED,
+                TRIGGER_ENDED,
                 16,
                 1,
                 "The batch was ended inside a system procedure.",

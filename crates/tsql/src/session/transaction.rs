@@ -174,12 +174,14 @@ impl SessionState {
         self.transaction_id()
     }
 
-    /// Makes the transaction of a single statement one of the session, to be ended by COMMIT or ROLLBACK.
-    pub(crate) fn keep_transaction(&self) {
-        if let Some(t) = self.transaction.borrow_mut().as_mut() {
-            t.autocommit = false;
-        }
+    /// Makes the transaction of a single statement one of the session, to be ended by COMMIT or ROLLBACK; false where it is none.
+    pub(crate) fn keep_transaction(&self) -> bool {
+        let is_changed = match self.transaction.borrow_mut().as_mut() {
+            Some(t) => std::mem::replace(&mut t.autocommit, false),
+            None => false,
+        };
         self.note_transaction();
+        is_changed
     }
 
     pub(crate) fn transaction_id(&self) -> Option<u64> {

@@ -138,10 +138,10 @@ impl Execution<'_> {
         // One that a trigger has begun after its ROLLBACK is none of the statement's.
         let is_own = |t: &Transaction| t.autocommit;
         let is_still_own = self.state.transaction.borrow().as_ref().is_none_or(is_own);
-        if autocommit && is_still_own && self.state.trancount.get() == 1 {
-            self.state.trancount.set(0);
+        match autocommit && is_still_own {
+            true => result.and(self.keep_one_fewer().map_err(|stop| ended_by(&stop))),
+            false => result,
         }
-        result
     }
 
     /// With `nested triggers` 0 an AFTER trigger is fired by nothing that another one changes.
@@ -275,17 +275,15 @@ impl Execution<'_> {
     /// Error of a change whose triggers ran: one that is already told only ends the batch.
     pub(crate) fn after_trigger(&self, command: u16, error: SqlError) -> Stop {
         match error.number {
-            TRIGGER_ENDED => match error.class {
-                25 => Stop::Connection,
-                24 => Stop::ClientGone,
-                23 => Stop::Cancelled,
-                _ => {
+            TRIGGER_ENDED => match stop_of(&error) {
+                Stop::Batch => {
                     self.changes_rows.set(false);
                     match self.done(command, None, true) {
                         Ok(()) => Stop::Batch,
                         Err(stop) => stop,
                     }
                 }
+                stop => stop,
             },
             3609 => {
                 self.changes_rows.set(false);
@@ -301,7 +299,7 @@ impl Execution<'_> {
 }
 
 /// An error that stands for a stop on its way through the query rooms; the class tells which.
-fn ended_by(stop: &Stop) -> SqlError {
+pub(super) fn ended_by(stop: &Stop) -> SqlError {
     let class = match stop {
         Stop::Connection => 25,
         Stop::ClientGone => 24,
@@ -312,8 +310,18 @@ fn ended_by(stop: &Stop) -> SqlError {
         TRIGGER_ENDED,
         class,
         1,
-        "The batch was ended inside a trigger.",
+        "The batch was ended inside a trigger or INSERT .. EXEC.",
     )
+}
+
+/// The stop that such an error stands for.
+pub(super) fn stop_of(error: &SqlError) -> Stop {
+    match error.class {
+        25 => Stop::Connection,
+        24 => Stop::ClientGone,
+        23 => Stop::Cancelled,
+        _ => Stop::Batch,
+    }
 }
 
 fn is_instead(object: &Arc<Object>) -> bool {

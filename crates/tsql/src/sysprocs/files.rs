@@ -208,7 +208,12 @@ fn delete_from(call: &SystemCall<'_, '_>, path: &Path) -> io::Result<()> {
 fn delete_in(call: &SystemCall<'_, '_>, folder: &Path, sieve: &Sieve) -> io::Result<()> {
     let disk = &call.execution.instance().env().disk;
     let mut done = Ok(());
-    for file in disk.list(folder)? {
+    let files = match disk.list(folder) {
+        // Somebody else has removed it.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        files => files?,
+    };
+    for file in files {
         if call.execution.check_cancel().is_err() {
             return Err(io::ErrorKind::Interrupted.into());
         }
