@@ -225,7 +225,8 @@ impl GroupState {
                 if loosened {
                     scalar.ty.nullable |= passes_null_on(&scalar.kind);
                 }
-                if let Kind::Subquery(sub) = &scalar.kind {
+                if let Kind::Subquery(sub) = &mut scalar.kind {
+                    self.put_keys_in(sub);
                     let grouped = |id: &ColId| self.keys.iter().any(|(_, k)| k == id);
                     let lost = sub
                         .rel
@@ -238,6 +239,30 @@ impl GroupState {
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// What a subquery takes from the groups may be a grouping expression, too. With several grouping sets that would be NULL where the
+    /// subquery was bound to something that never is.
+    fn put_keys_in(&self, sub: &mut Subquery) {
+        if self.sets.is_some() {
+            return;
+        }
+        sub.rel.for_each_scalar_mut(&mut |s| self.put_keys(s));
+        if let SubqueryKind::Any { value, .. } = &mut sub.kind {
+            self.put_keys(value);
+        }
+    }
+
+    fn put_keys(&self, scalar: &mut Scalar) {
+        let is_it = |(key, _): &&(Scalar, ColId)| key.kind == scalar.kind;
+        if let Some((_, id)) = self.keys.iter().find(is_it) {
+            scalar.kind = Kind::Column(*id);
+            return;
+        }
+        scalar.for_each_child_mut(&mut |child| self.put_keys(child));
+        if let Kind::Subquery(sub) = &mut scalar.kind {
+            self.put_keys_in(sub);
         }
     }
 
