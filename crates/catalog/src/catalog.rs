@@ -78,6 +78,9 @@ impl Catalog {
         for (_, object) in rows::read_all::<Object>(&txn, rows::KIND_OBJECT)? {
             snapshot.apply(&Change::PutObject(Put::new(object)));
         }
+        for (_, trigger) in rows::read_all(&txn, rows::KIND_DDL_TRIGGER)? {
+            snapshot.apply(&Change::PutDdlTrigger(Put::new(trigger)));
+        }
         for (_, principal) in rows::read_all(&txn, rows::KIND_PRINCIPAL)? {
             snapshot.apply(&Change::PutPrincipal(Put::new(principal)));
         }
@@ -132,6 +135,12 @@ impl Catalog {
             Change::DropObject(object) => self.delete_object(txn, object.id),
             Change::PutType(t) => rows::put(txn, &rows::id_key(rows::KIND_TYPE, t.id), &**t),
             Change::DropType(id) => rows::delete(txn, &rows::id_key(rows::KIND_TYPE, *id)),
+            Change::PutDdlTrigger(t) => {
+                rows::put(txn, &rows::id_key(rows::KIND_DDL_TRIGGER, t.id), &**t)
+            }
+            Change::DropDdlTrigger(t) => {
+                rows::delete(txn, &rows::id_key(rows::KIND_DDL_TRIGGER, t.id))
+            }
             Change::PutPrincipal(p) => {
                 rows::put(txn, &rows::id_key(rows::KIND_PRINCIPAL, p.id), &**p)
             }

@@ -7,6 +7,7 @@
 //! A definition is stored as a whole, so one that was made of a reading which others have replaced meanwhile would undo
 //! what they did. A [`Put`] says what it was made of, and [`Change::is_of`] tells whether that still stands.
 
+use crate::ddl_trigger::DdlTriggerDef;
 use crate::message::MessageSet;
 use crate::model::*;
 use crate::property::{PropertyClass, PropertySet};
@@ -83,6 +84,9 @@ pub enum Change {
     DropObject(Arc<Object>),
     PutType(Put<TypeDef>),
     DropType(i32),
+    PutDdlTrigger(Put<DdlTriggerDef>),
+    /// The trigger as it was read.
+    DropDdlTrigger(Arc<DdlTriggerDef>),
     PutPrincipal(Put<PrincipalDef>),
     DropPrincipal(i32),
     /// An empty list takes the row away.
@@ -105,6 +109,8 @@ impl Change {
             Change::PutObject(put) => put.name.clone(),
             Change::DropObject(object) => object.name.clone(),
             Change::PutType(put) => put.name.clone(),
+            Change::PutDdlTrigger(put) => put.name.clone(),
+            Change::DropDdlTrigger(trigger) => trigger.name.clone(),
             Change::PutPrincipal(put) => put.name.clone(),
             Change::PutLogin(put) => put.name.clone(),
             Change::PutPermissions(put) => format!("permissions of {}", put.grantee),
@@ -141,6 +147,11 @@ impl Change {
                 found.is_some_and(|found| is_same(object, found))
             }
             Change::PutType(put) => put.is_of(now.type_by_id(put.id)),
+            Change::PutDdlTrigger(put) => put.is_of(now.ddl_trigger(put.id)),
+            Change::DropDdlTrigger(trigger) => {
+                let found = now.ddl_trigger(trigger.id);
+                found.is_some_and(|found| is_same(trigger, found))
+            }
             Change::PutPrincipal(put) => put.is_of(now.principal(put.id)),
             Change::PutPermissions(put) => put.is_of(now.permissions_of(put.grantee)),
             Change::PutProperties(put) => put.is_of(now.properties_of(put.class, put.major)),

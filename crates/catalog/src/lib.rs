@@ -18,6 +18,7 @@
 mod catalog;
 mod change;
 mod counters;
+mod ddl_trigger;
 mod error;
 mod event;
 mod group;
@@ -32,6 +33,7 @@ mod statistics;
 pub use catalog::Catalog;
 pub use change::{CatalogDelta, Change, Put};
 pub use counters::CounterId;
+pub use ddl_trigger::DdlTriggerDef;
 pub use error::{CatalogError, Result};
 pub use event::*;
 pub use group::*;

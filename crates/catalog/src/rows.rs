@@ -18,6 +18,7 @@ pub(crate) const KIND_STATISTICS: u8 = 6;
 pub(crate) const KIND_PERMISSIONS: u8 = 7;
 pub(crate) const KIND_PROPERTIES: u8 = 8;
 pub(crate) const KIND_MESSAGES: u8 = 9;
+pub(crate) const KIND_DDL_TRIGGER: u8 = 10;
 pub(crate) const KIND_DATABASE: u8 = 20;
 pub(crate) const KIND_LOGIN: u8 = 21;
 pub(crate) const KIND_CONFIGURATION: u8 = 22;

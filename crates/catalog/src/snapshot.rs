@@ -5,6 +5,7 @@
 //! so they are indexed by name and id as well.
 
 use crate::change::Change;
+use crate::ddl_trigger::DdlTriggerDef;
 use crate::message::MessageSet;
 use crate::model::*;
 use crate::property::{PropertyClass, PropertySet};
@@ -55,6 +56,7 @@ pub struct DatabaseCatalog {
     triggers: HashMap<ObjectId, Vec<ObjectId>>,
     referencing: HashMap<ObjectId, Vec<ObjectId>>,
     types: BTreeMap<i32, Arc<TypeDef>>,
+    ddl_triggers: BTreeMap<ObjectId, Arc<DdlTriggerDef>>,
     principals: BTreeMap<i32, Arc<PrincipalDef>>,
     permissions: BTreeMap<i32, Arc<PermissionSet>>,
     properties: BTreeMap<(PropertyClass, i32), Arc<PropertySet>>,
@@ -126,9 +128,11 @@ impl DatabaseCatalog {
         self.names.contains_key(&key) || self.constraint_names.contains_key(&key)
     }
 
-    /// Is the id of an object or constraint taken?
+    /// Is the id of an object, constraint or trigger of definitions taken?
     pub fn id_in_use(&self, id: ObjectId) -> bool {
-        self.objects.contains_key(&id) || self.constraints.contains_key(&id)
+        self.objects.contains_key(&id)
+            || self.constraints.contains_key(&id)
+            || self.ddl_triggers.contains_key(&id)
     }
 
     /// Triggers on a table or view, oldest first.
@@ -157,6 +161,23 @@ impl DatabaseCatalog {
     /// All alias types, in the order of their ids.
     pub fn types(&self) -> impl Iterator<Item = &Arc<TypeDef>> {
         self.types.values()
+    }
+
+    /// Triggers of definitions, oldest first; those of the server are in master's catalog.
+    pub fn ddl_triggers(&self) -> impl Iterator<Item = &Arc<DdlTriggerDef>> {
+        self.ddl_triggers.values()
+    }
+
+    /// The trigger of definitions with this id.
+    pub fn ddl_trigger(&self, id: ObjectId) -> Option<&Arc<DdlTriggerDef>> {
+        self.ddl_triggers.get(&id)
+    }
+
+    /// The trigger of definitions with this name, whatever its case, of the server or of the database.
+    pub fn ddl_trigger_named(&self, on_server: bool, name: &str) -> Option<&Arc<DdlTriggerDef>> {
+        self.ddl_triggers
+            .values()
+            .find(|t| t.on_server == on_server && names_equal(&t.name, name))
     }
 
     /// All users and roles, in the order of their ids.
@@ -264,6 +285,12 @@ impl DatabaseCatalog {
             }
             Change::DropType(id) => {
                 self.types.remove(id);
+            }
+            Change::PutDdlTrigger(def) => {
+                self.ddl_triggers.insert(def.id, def.def().clone());
+            }
+            Change::DropDdlTrigger(def) => {
+                self.ddl_triggers.remove(&def.id);
             }
             Change::PutPrincipal(def) => {
                 self.principals.insert(def.id, def.def().clone());

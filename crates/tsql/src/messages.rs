@@ -724,6 +724,11 @@ const MESSAGES: &[Message] = &[
         "Only functions and some extended stored procedures can be executed from within a function.",
     ),
     m(
+        567,
+        16,
+        "File '%.*ls' either does not exist or is not a recognizable trace file. Or there was an error opening the file.",
+    ),
+    m(
         596,
         21,
         "Cannot continue the execution because the session is in the kill state.",
@@ -886,6 +891,11 @@ const MESSAGES: &[Message] = &[
         15,
         "The ORDER BY clause is invalid in views, inline functions, derived tables, subqueries, and common table expressions, unless TOP, OFFSET or FOR XML is also specified.",
     ),
+    m(
+        1034,
+        15,
+        "Syntax error: Duplicate specification of the action \"%.*ls\" in the trigger declaration.",
+    ),
     m(1035, 15, "Incorrect syntax near '%.*ls', expected '%.*ls'."),
     m(
         1038,
@@ -927,11 +937,22 @@ const MESSAGES: &[Message] = &[
         "INSERT into an identity column not allowed on table variables.",
     ),
     m(1080, 15, "The integer value %.*ls is out of range."),
+    m(1084, 15, "'%.*ls' is an invalid event type."),
     m(1087, 15, "Must declare the table variable \"%.*ls\"."),
     m(
         1088,
         16,
         "Cannot find the object \"%.*ls\" because it does not exist or you do not have permissions.",
+    ),
+    m(
+        1094,
+        15,
+        "Cannot specify a schema name as a prefix to the trigger name for database and server level triggers.",
+    ),
+    m(
+        1098,
+        15,
+        "The specified event type(s) is/are not valid on the specified target object.",
     ),
     m(
         1101,

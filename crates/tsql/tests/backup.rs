@@ -97,6 +97,30 @@ fn a_copy_beside_the_original_needs_move() {
 }
 
 #[test]
+fn triggers_of_definitions_go_with_the_database() {
+    let (server, mut client) = server_with_rows(1);
+    let made = client.run("CREATE TRIGGER keeps ON DATABASE FOR DROP_TABLE AS ROLLBACK");
+    assert_eq!(made, "");
+    client.run("BACKUP DATABASE d TO DISK = '/b/f.bak'");
+    client.run("DROP TRIGGER keeps ON DATABASE");
+    client.run(
+        "RESTORE DATABASE e FROM DISK = '/b/f.bak' WITH MOVE 'd' TO '/x/e.mdf', MOVE 'd_log' TO '/x/e.ldf'",
+    );
+    let kept = |client: &mut Client| {
+        let refused = client.run("USE e DROP TABLE t");
+        assert!(refused.contains("Msg 3609"), "{refused}");
+        let there = client.run("SELECT OBJECT_ID('e.dbo.t') - OBJECT_ID('e.dbo.t') AS there");
+        assert!(there.contains("\n0\n"), "{there}");
+    };
+    kept(&mut client);
+    let server = server.restart_keeping(client);
+    let mut client = server.connect();
+    kept(&mut client);
+    let gone = client.run("USE d DROP TABLE t SELECT COUNT(*) AS n FROM sys.triggers");
+    assert!(gone.contains("\n0\n"), "{gone}");
+}
+
+#[test]
 fn the_log_chain_is_checked_and_rolls_forward() {
     let (_server, mut client) = server_with_rows(20);
     let none = client.run("BACKUP LOG d TO DISK = '/b/l.trn'");

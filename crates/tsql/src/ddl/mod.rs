@@ -7,12 +7,13 @@
 //!
 //! Databases are no part of a transaction: they are created and dropped at once (`database`).
 //!
-//! Map: `table` (shape of a table), `keys` (its keys and indexes), `table_type`, `foreign` (foreign keys), `alter`, `bound` (schema binding), `index`, `storage_options` (of tables and indexes), `filter` (of indexes), `module`, `function`, `objects` (schemas, types,
+//! Map: `table` (shape of a table), `keys` (its keys and indexes), `table_type`, `foreign` (foreign keys), `alter`, `bound` (schema binding), `index`, `storage_options` (of tables and indexes), `filter` (of indexes), `module`, `ddl_trigger` (of definitions), `function`, `objects` (schemas, types,
 //! sequences, synonyms, drops), `properties` (go with what they describe), `database`, `definition` (texts), `names` (generated names), `into` (SELECT INTO).
 
 mod alter;
 mod bound;
 pub(crate) mod database;
+mod ddl_trigger;
 pub(crate) mod definition;
 mod dependents;
 mod filter;
@@ -43,7 +44,7 @@ use crate::session::Execution;
 use crate::sink::OutputColumn;
 use daruma_catalog::{Change, ColumnDef, DatabaseCatalog, Object, ObjectKind, Put, TableDef};
 use daruma_storage::{LockMode, LockResource};
-use daruma_syntax::ast::{self, DropKind, ObjectName, StatementKind};
+use daruma_syntax::ast::{self, DropKind, ObjectName, StatementKind, TriggerScope};
 use std::sync::Arc;
 
 /// Is the statement one of this room's (databases apart)?
@@ -102,8 +103,12 @@ pub(crate) fn lock_of_definitions(kind: &StatementKind) -> Option<LockMode> {
     use StatementKind::*;
     match kind {
         CreateSchema(_) | CreateType(_) => Some(LockMode::Exclusive),
+        // Nobody who defines something at the same time misses it.
+        CreateTrigger(s) if is_of_definitions(&s.on) => Some(LockMode::Exclusive),
+        SwitchTrigger(s) if is_of_definitions(&s.on) => Some(LockMode::Exclusive),
         Drop(drop) => match drop.kind {
             DropKind::Schema | DropKind::Type | DropKind::Sequence => Some(LockMode::Exclusive),
+            DropKind::Trigger if drop.scope.is_some() => Some(LockMode::Exclusive),
             _ if drop.names.iter().all(ObjectName::is_temporary) => None,
             DropKind::Statistics => None,
             _ => Some(LockMode::Shared),
@@ -116,6 +121,21 @@ pub(crate) fn lock_of_definitions(kind: &StatementKind) -> Option<LockMode> {
         CreateStatistics(_) | UpdateStatistics(_) => None,
         _ => Some(LockMode::Shared),
     }
+}
+
+fn is_of_definitions(scope: &TriggerScope) -> bool {
+    !matches!(scope, TriggerScope::Object(_))
+}
+
+/// Is it about a trigger of the server, which is defined in master?
+pub(crate) fn is_about_server(kind: &StatementKind) -> bool {
+    let scope = match kind {
+        StatementKind::CreateTrigger(s) => Some(&s.on),
+        StatementKind::SwitchTrigger(s) => Some(&s.on),
+        StatementKind::Drop(s) => s.scope.as_ref(),
+        _ => None,
+    };
+    scope == Some(&TriggerScope::AllServer)
 }
 
 /// Does an object have the name and schema that it had before a wait? Another one may have them now.

@@ -301,8 +301,9 @@ pub(super) fn create_trigger(
 ) -> Result<()> {
     refuse_options(&statement.options, "TRIGGER")?;
     let TriggerScope::Object(parent_name) = &statement.on else {
-        return Err(messages::not_supported("DDL and LOGON triggers"));
+        return super::ddl_trigger::create(ex, statement, text);
     };
+    super::ddl_trigger::check_actions(&statement.events)?;
     let instead_of = statement.timing == TriggerTiming::InsteadOf;
     let missing = || messages::error_state(8197, 4, &[&parent_name.dotted()]);
     let (database, parent) = match ex.resolve(parent_name) {
@@ -541,7 +542,7 @@ pub(super) fn define(
 /// ENABLE and DISABLE TRIGGER.
 pub(super) fn switch_trigger(ex: &Execution<'_>, statement: &ast::SwitchTrigger) -> Result<()> {
     let TriggerScope::Object(parent) = &statement.on else {
-        return Err(messages::not_supported("DDL and LOGON triggers"));
+        return super::ddl_trigger::switch(ex, statement);
     };
     let names: Vec<Ident> = statement.triggers.iter().map(|t| t.name.clone()).collect();
     if let Ok(Resolved::View { database, object }) = ex.resolve(parent) {

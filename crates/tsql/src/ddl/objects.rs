@@ -136,6 +136,9 @@ pub(super) fn is_named_by_definitions(object: &Object) -> bool {
 /// Is there anything that a DROP names?
 pub(super) fn finds_any(ex: &Execution<'_>, statement: &ast::Drop) -> Result<bool> {
     let catalog = ex.catalog(ex.current_database())?;
+    if let Some(scope) = &statement.scope {
+        return super::ddl_trigger::finds_any(ex, scope, &statement.names);
+    }
     let is_there = |name: &ObjectName| match &statement.kind {
         DropKind::Schema => catalog.schema_named(&name.name.text).is_some(),
         DropKind::Type => type_named(&catalog, name).is_some(),
@@ -342,6 +345,7 @@ fn drop_statistics(ex: &Execution<'_>, name: &ObjectName) -> Result<()> {
 pub(super) fn drop(ex: &Execution<'_>, statement: &ast::Drop) -> Result<()> {
     for name in &statement.names {
         let dropped = match &statement.kind {
+            DropKind::Trigger if statement.scope.is_some() => drop_scoped(ex, statement, name),
             DropKind::Schema => drop_schema(ex, statement, name),
             DropKind::Type => drop_type(ex, statement, name),
             DropKind::Statistics => drop_statistics(ex, name),
@@ -357,6 +361,12 @@ pub(super) fn drop(ex: &Execution<'_>, statement: &ast::Drop) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A trigger of definitions.
+fn drop_scoped(ex: &Execution<'_>, statement: &ast::Drop, name: &ObjectName) -> Result<()> {
+    let scope = statement.scope.as_ref();
+    scope.map_or(Ok(()), |scope| super::ddl_trigger::drop(ex, scope, name))
 }
 
 /// Type code, word in messages, word in `DROP x`.

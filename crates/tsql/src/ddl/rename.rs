@@ -55,7 +55,15 @@ pub fn rename(ex: &Execution<'_>, name: &str, new_name: &str, kind: Option<&str>
             }
         }
     };
+    let part = match kind_upper.as_deref() {
+        Some("COLUMN") => Some("COLUMN"),
+        Some("INDEX") => Some("INDEX"),
+        Some("USERDATATYPE") => Some("TYPE"),
+        _ => None,
+    };
     let work = || {
+        let event = ex.event_of_rename(database, &parsed, part, new_name);
+        let told = ex.told_of_events(event.into_iter().collect())?;
         let done = match kind_upper.as_deref() {
             None | Some("OBJECT") => rename_object(ex, database, &parsed, new_name, name)?,
             Some("COLUMN") => rename_part(ex, database, &parsed, |object, def, part| {
@@ -73,9 +81,23 @@ pub fn rename(ex: &Execution<'_>, name: &str, new_name: &str, kind: Option<&str>
             Some("USERDATATYPE") => rename_type(ex, database, &parsed, new_name)?,
             Some(other) => return Err(messages::error(15249, &[&other])),
         };
-        if done { Ok(()) } else { Err(missing()) }
+        match done {
+            true => ex.fire(&told, &call_text(name, new_name, kind)),
+            false => Err(missing()),
+        }
     };
     ex.under_definitions(database, mode, || ex.atomic(work))
+}
+
+/// The call, as triggers of definitions are shown it.
+fn call_text(name: &str, new_name: &str, kind: Option<&str>) -> String {
+    let quoted = |text: &str| format!("N'{}'", text.replace('\'', "''"));
+    let arguments = [Some(name), Some(new_name), kind];
+    let arguments = arguments.into_iter().flatten().map(quoted);
+    format!(
+        "EXEC sp_rename {}",
+        arguments.collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// A name that is given to something of the schema; error 15335.

@@ -23,6 +23,8 @@ pub(super) fn locks_of(change: &Change) -> Vec<(LockResource, LockMode)> {
         }
         Change::PutSchema(put) => vec![part(format!("schema number {}", put.id))],
         Change::PutType(put) => vec![part(format!("type {}", put.id))],
+        Change::PutDdlTrigger(put) => vec![part(ddl_trigger(put.id))],
+        Change::DropDdlTrigger(trigger) => vec![part(ddl_trigger(trigger.id))],
         Change::PutPrincipal(put) => vec![part(format!("principal {}", put.id))],
         Change::PutPermissions(put) => vec![part(permissions(put.grantee))],
         Change::PutProperties(put) => vec![part(properties(put.class, put.major))],
@@ -34,6 +36,10 @@ pub(super) fn locks_of(change: &Change) -> Vec<(LockResource, LockMode)> {
         | Change::DropPrincipal(_)
         | Change::DropLogin(_) => Vec::new(),
     }
+}
+
+fn ddl_trigger(id: i32) -> String {
+    format!("ddl trigger {id}")
 }
 
 /// What a principal may.

@@ -76,6 +76,8 @@ pub(crate) struct Frame {
     pub variables: Variables,
     pub scope_identity: Option<i128>,
     pub trigger: Option<Arc<TriggerRows>>,
+    /// Of a trigger of definitions: what EVENTDATA shows.
+    pub event: Option<Arc<str>>,
     /// Settings to go back to when the frame ends.
     pub saved_settings: Option<SessionSettings>,
     /// Line of the batch on which the frame's text starts, for module bodies.
@@ -108,6 +110,7 @@ impl Frame {
             variables: Variables::default(),
             scope_identity: None,
             trigger: None,
+            event: None,
             saved_settings: None,
             line: 0,
             statement_line: 1,

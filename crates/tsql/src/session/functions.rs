@@ -79,6 +79,7 @@ const FUNCTIONS: &[(&str, DataType)] = &[
     ("error_procedure", NAME),
     ("error_severity", INT),
     ("error_state", INT),
+    ("eventdata", DataType::Xml),
     ("file_id", DataType::SmallInt),
     ("file_idex", INT),
     ("file_name", NAME),
@@ -274,6 +275,9 @@ impl Execution<'_> {
             "getansinull" => Value::Int(i32::from(s.settings.borrow().ansi_null_dflt_on)),
             "trigger_nestlevel" => Value::Int(self.trigger_depth()),
             "columns_updated" => self.updated_columns_mask(),
+            "eventdata" => self
+                .event_data()
+                .map_or(Value::Null, |text| Value::str(&*text)),
             "update()" => self.updates_column(text(args, 0)?),
             "formatmessage" => self.format_message_function(args),
             "min_active_rowversion" => {

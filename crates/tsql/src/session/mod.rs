@@ -7,7 +7,7 @@
 //!
 //! Map: `frame` (variables and scope), `transaction`, `temp`, `execution` (the host), `resolve` (names), `interpreter`
 //! (control flow), `statement` (dispatch), `fail` (error classes), `settings` (SET), `procedure` and `rpc` (calls),
-//! `trigger`, `access` (rights), `raise` (RAISERROR, THROW), `events` (event sessions), `functions` and `properties` (system functions), `statistics`.
+//! `trigger`, `ddl_trigger`, `access` (rights), `raise` (RAISERROR, THROW), `events` (event sessions), `functions` and `properties` (system functions), `statistics`.
 //!
 //! Invariants
 //! 1. Outside a request there is no autocommit transaction, no statement lock and no frame.
@@ -23,6 +23,7 @@ mod client_cursor;
 mod completed;
 mod convert;
 mod cursor;
+mod ddl_trigger;
 mod definition_locks;
 mod events;
 mod execution;
@@ -81,6 +82,7 @@ pub(crate) use backup::{
 pub use bulk::BulkRows;
 pub use check::{Suspect, SuspectKind, may_hold_secrets, quotes_set, suspects};
 pub(crate) use check::{comment_len, quoted_len};
+pub(crate) use ddl_trigger::types as ddl_event_types;
 pub use execution::Execution;
 pub use execution::plain_column;
 pub use functions::version_text;

@@ -712,6 +712,13 @@ impl Execution<'_> {
         let entry = entry.filter(|e| may(e)).ok_or_else(refused)?;
         entry.check_changeable(self.state.entry.spid)?;
         let seen = self.new_owner(&entry, owner)?;
+        // No rollback takes it back, so their ROLLBACK keeps it from happening.
+        self.fire_before(self.event_of_owner(&entry, owner), || {
+            format!(
+                "ALTER AUTHORIZATION ON DATABASE::[{}] TO [{owner}]",
+                entry.name()
+            )
+        })?;
         // Nobody makes the login a user of the database meanwhile.
         self.define_alone(entry.id(), || {
             // Nor drops it.

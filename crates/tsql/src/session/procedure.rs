@@ -747,6 +747,12 @@ impl Execution<'_> {
         let status = match status {
             Ok(status) => status,
             Err(error) if error.number == TRIGGER_ENDED => return Err(stop_of(&error)),
+            Err(error) if error.number == 3609 => {
+                return Err(match self.fail(error) {
+                    Stop::Statement => Stop::Batch,
+                    stop => stop,
+                });
+            }
             Err(error) => return Err(self.fail(error)),
         };
         self.send_pending()?;

@@ -49,7 +49,7 @@ impl Execution<'_> {
             }
             Err(error) => {
                 self.state.row_count.set(0);
-                Err(self.failed(COMMAND_SELECT, error))
+                Err(self.after_trigger(COMMAND_SELECT, error))
             }
         }
     }
@@ -70,7 +70,10 @@ impl Execution<'_> {
         let outcome = if let Some(rows) = opened {
             Outcome::Rows(rows)
         } else if let Some(into) = into_of(query) {
-            Outcome::Into(ddl::select_into(self, into, &plan)?)
+            let told = self.told_of(&statement.kind)?;
+            let rows = ddl::select_into(self, into, &plan)?;
+            self.fire(&told, &self.text_of(statement))?;
+            Outcome::Into(rows)
         } else if plan.is_assignment() {
             Outcome::Assigned(run_assignment(&plan, self)?)
         } else {

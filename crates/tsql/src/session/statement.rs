@@ -10,6 +10,7 @@ use crate::dml::bulk::FileImport;
 use crate::dml::{self, DmlPlan};
 use crate::error::{Result, SqlError};
 use crate::host::{IsolationLevel, Showplan, TableRef, VariableType};
+use crate::instance::MASTER;
 use crate::instance::events::words::OF_STATEMENTS;
 use crate::messages;
 use crate::sink::EnvChange;
@@ -126,8 +127,12 @@ impl Execution<'_> {
                 Ok(())
             }),
             StatementKind::Dbcc(dbcc) => self.run_dbcc(dbcc),
-            StatementKind::Grant(grant) => self.simple(|| self.run_grant(grant)),
-            StatementKind::Principal(principal) => self.simple(|| self.run_principal(principal)),
+            StatementKind::Grant(grant) => {
+                self.run_with_triggers(statement, command::OTHER, || self.run_grant(grant))
+            }
+            StatementKind::Principal(principal) => {
+                self.run_with_triggers(statement, command::OTHER, || self.run_principal(principal))
+            }
             StatementKind::Key(key) => self.simple(|| self.run_key(key)),
             StatementKind::CreateEndpoint(endpoint) => {
                 let name = match endpoint.alter {
@@ -162,7 +167,7 @@ impl Execution<'_> {
                 self.run_database(statement)
             }
             StatementKind::Drop(drop) if is_principal_drop(&drop.kind) => {
-                self.simple(|| self.drop_principals(drop))
+                self.run_with_triggers(statement, command::OTHER, || self.drop_principals(drop))
             }
             StatementKind::Drop(drop) if is_key_drop(&drop.kind) => {
                 self.simple(|| self.drop_keys(drop))
@@ -594,13 +599,11 @@ impl Execution<'_> {
     fn run_ddl(&self, statement: &Statement) -> Step<()> {
         self.begin_implicit()?;
         let code = ddl::command_code(&statement.kind);
-        let text = self
-            .running_batch()
-            .map_or(String::new(), |b| statement.span.text(&b.text).to_string());
+        let text = self.text_of(statement);
         let change = || self.atomic(|| self.change_definitions(statement, &text));
         match self.run_definition(statement, change) {
             Ok(()) => self.succeed(code),
-            Err(error) => Err(self.failed(code, error)),
+            Err(error) => Err(self.after_trigger(code, error)),
         }
     }
 
@@ -610,7 +613,10 @@ impl Execution<'_> {
             Some(mode) if ddl::finds_what_it_drops(self, &statement.kind)? => {
                 // Nobody waits, and nobody waits for him, who may not.
                 self.check_statement(&statement.kind)?;
-                let database = crate::host::Host::current_database(self);
+                let database = match ddl::is_about_server(&statement.kind) {
+                    true => MASTER,
+                    false => crate::host::Host::current_database(self),
+                };
                 self.with_definitions(database, mode, change)
             }
             _ => self.retry_on_change(change),
@@ -622,7 +628,9 @@ impl Execution<'_> {
         self.check_statement(&statement.kind)?;
         self.check_snapshot_ddl(&statement.kind)?;
         self.note_planned();
-        ddl::execute(self, &statement.kind, text)
+        let told = self.told_of(&statement.kind)?;
+        ddl::execute(self, &statement.kind, text)?;
+        self.fire(&told, text)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::messages;
 use crate::sink::OutputColumn;
 use daruma_base::DatabaseId;
 use daruma_catalog::{Object, ObjectKind, TableDef, TriggerDef};
-use daruma_syntax::ast::{ModuleBody, ObjectName, StatementKind};
+use daruma_syntax::ast::{ModuleBody, ObjectName, Statement, StatementKind};
 use daruma_value::Value;
 use std::sync::Arc;
 
@@ -127,14 +127,19 @@ impl Execution<'_> {
             count,
             instead_of: triggers.iter().any(is_instead),
         });
-        // Without BEGIN TRANSACTION the statement's own transaction counts as one inside triggers.
+        let mut triggers = triggers.iter();
+        self.with_transaction_counted(|| {
+            triggers.try_for_each(|trigger| self.run_trigger(trigger, table, &rows))
+        })
+    }
+
+    /// Runs triggers: without BEGIN TRANSACTION the statement's own transaction counts as one inside them.
+    pub(super) fn with_transaction_counted(&self, run: impl FnOnce() -> Result<()>) -> Result<()> {
         let autocommit = self.state.trancount.get() == 0;
         if autocommit {
             self.state.trancount.set(1);
         }
-        let result = triggers
-            .iter()
-            .try_for_each(|trigger| self.run_trigger(trigger, table, &rows));
+        let result = run();
         // One that a trigger has begun after its ROLLBACK is none of the statement's.
         let is_own = |t: &Transaction| t.autocommit;
         let is_still_own = self.state.transaction.borrow().as_ref().is_none_or(is_own);
@@ -235,6 +240,11 @@ impl Execution<'_> {
         frame.trigger = Some(rows.clone());
         self.enter_module(&trigger.module, create.options.execute_as.as_ref(), &frame)?;
         self.state.row_count.set(rows.count);
+        self.run_trigger_frame(frame, body)
+    }
+
+    /// Runs the body of a trigger in its frame, which was entered; the error tells what becomes of the statement that fired it.
+    pub(super) fn run_trigger_frame(&self, frame: Frame, body: &[Statement]) -> Result<()> {
         let changes_rows = self.changes_rows.replace(false);
         let depth = self.depth.get();
         let before = self.state.transaction_id();

@@ -108,13 +108,25 @@ fn change(
         let known = catalog.properties_of(located.class, located.major);
         let mut list = known.map_or(Vec::new(), |set| set.list.clone());
         work(&mut list, &located)?;
+        let event = match procedure {
+            "sp_addextendedproperty" => "CREATE_EXTENDED_PROPERTY",
+            "sp_updateextendedproperty" => "ALTER_EXTENDED_PROPERTY",
+            _ => "DROP_EXTENDED_PROPERTY",
+        };
+        let property = call.text(0).unwrap_or_default();
+        let event = ex.event_of_property(event, call.database, (&property, &located.shown));
+        let told = ex.told_of_events(event.into_iter().collect())?;
         let set = PropertySet {
             class: located.class,
             major: located.major,
             list,
         };
         ex.state
-            .change(call.database, Change::PutProperties(Put::of(known, set)))
+            .change(call.database, Change::PutProperties(Put::of(known, set)))?;
+        ex.fire(
+            &told,
+            &format!("EXEC {procedure} N'{}'", property.replace('\'', "''")),
+        )
     };
     ex.with_definitions(call.database, LockMode::Shared, || ex.atomic(work))?;
     Ok(0)

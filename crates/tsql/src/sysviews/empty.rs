@@ -1,7 +1,11 @@
 //! Views of features that are not here: present, with their columns, and without rows, because clients ask for them.
 
-use super::define::{View, nothing};
+use super::define::{Rows, View, nothing};
 use super::objects::object_columns;
+use super::source::Source;
+use crate::error::Result;
+use crate::messages;
+use daruma_value::Value;
 
 /// Of modules as wholes. What their statements cost is in `dm_exec_query_stats`.
 const MODULE_STATS: &str = "
@@ -307,6 +311,7 @@ pub(super) const VIEWS: &[View] = &[
         "dm_db_missing_index_group_stats_query",
         "group_handle int; query_hash binary(8); query_plan_hash binary(8); last_sql_handle varbinary(64); last_statement_start_offset int?; last_statement_end_offset int?; last_statement_sql_handle varbinary(64)?; user_seeks bigint; user_scans bigint; last_user_seek datetime?; last_user_scan datetime?; avg_total_user_cost float?; avg_user_impact float?; system_seeks bigint; system_scans bigint; last_system_seek datetime?; last_system_scan datetime?; avg_total_system_cost float?; avg_system_impact float?",
     ),
+    View::function("fn_trace_gettable", (2, 2), TRACE_ROWS, no_trace_file),
     View::function(
         "dm_exec_query_statistics_xml",
         (1, 1),
@@ -339,3 +344,26 @@ pub(super) const VIEWS: &[View] = &[
         "counter nvarchar(4000); occurrence bigint; value float?",
     ),
 ];
+
+const TRACE_ROWS: &str = "
+    TextData ntext?; BinaryData image?; DatabaseID int?; TransactionID bigint?; LineNumber int?;
+    NTUserName nvarchar(256)?; NTDomainName nvarchar(256)?; HostName nvarchar(256)?; ClientProcessID int?;
+    ApplicationName nvarchar(256)?; LoginName nvarchar(256)?; SPID int?; Duration bigint?; StartTime datetime?;
+    EndTime datetime?; Reads bigint?; Writes bigint?; CPU int?; Permissions bigint?; Severity int?; EventSubClass int?;
+    ObjectID int?; Success int?; IndexID int?; IntegerData int?; ServerName nvarchar(256)?; EventClass int?;
+    ObjectType int?; NestLevel int?; State int?; Error int?; Mode int?; Handle int?; ObjectName nvarchar(256)?;
+    DatabaseName nvarchar(256)?; FileName nvarchar(256)?; OwnerName nvarchar(256)?; RoleName nvarchar(256)?;
+    TargetUserName nvarchar(256)?; DBUserName nvarchar(256)?; LoginSid image?; TargetLoginName nvarchar(256)?;
+    TargetLoginSid image?; ColumnPermissions int?; LinkedServerName nvarchar(256)?; ProviderName nvarchar(256)?;
+    MethodName nvarchar(256)?; RowCounts bigint?; RequestID int?; XactSequence bigint?; EventSequence bigint?;
+    BigintData1 bigint?; BigintData2 bigint?; GUID uniqueidentifier?; IntegerData2 int?; ObjectID2 bigint?; Type int?;
+    OwnerID int?; ParentName nvarchar(256)?; IsSystem int?; Offset int?; SourceDatabaseID int?; SqlHandle image?;
+    SessionLoginName nvarchar(256)?; PlanHandle image?; GroupID int?";
+
+/// No trace runs, so there are no files of one: error 567 for any that is named.
+fn no_trace_file(source: &Source<'_>, _: &mut Rows<'_>) -> Result<()> {
+    match source.arguments.first() {
+        Some(Value::Str(file)) => Err(messages::error(567, &[&file])),
+        _ => Ok(()),
+    }
+}

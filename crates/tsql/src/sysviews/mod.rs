@@ -4,7 +4,7 @@
 //! database it is seen from, and storage (`source`). Nothing is stored, so a view is right at the moment it is read.
 //! The views list themselves: `sys.all_views`, `sys.all_columns` and `sys.all_objects` read the registry.
 //!
-//! Map: `databases`, `objects`, `columns`, `indexes`, `constraints`, `principals`, `server`, `activity` (sessions,
+//! Map: `databases`, `objects`, `ddl_triggers` (of definitions), `columns`, `indexes`, `constraints`, `principals`, `server`, `activity` (sessions,
 //! locks, transactions), `plans` (kept plans, their texts and costs), `log`,
 //! `version_store` (who keeps versions, and the log in words), `information_schema` and its `privileges`, `old` (names of SQL Server 2000), `odbc` (types and
 //! columns as the catalogue procedures show them), `base_tables` (the product's hidden tables), `events` (event sessions), `keys`, `volumes` (room on disk), `machine`, `tasks` (what
@@ -19,6 +19,7 @@ mod completed;
 mod constraints;
 mod counters;
 mod databases;
+mod ddl_triggers;
 mod define;
 mod dependencies;
 mod empty;
@@ -62,6 +63,7 @@ use std::sync::Arc;
 const ALL: &[&[View]] = &[
     databases::VIEWS,
     objects::VIEWS,
+    ddl_triggers::VIEWS,
     columns::VIEWS,
     indexes::VIEWS,
     constraints::VIEWS,

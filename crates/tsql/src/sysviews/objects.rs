@@ -224,7 +224,8 @@ fn triggers(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("modify_date", source.time(object.modified_utc))
             .set("is_disabled", trigger.disabled)
             .set("is_instead_of_trigger", trigger.instead_of);
-    })
+    })?;
+    super::ddl_triggers::triggers(source, rows)
 }
 
 const TRIGGER_EVENTS: &str = "
@@ -247,7 +248,8 @@ fn trigger_events(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 .set("type", number)
                 .set("type_desc", name);
         }
-    })
+    })?;
+    super::ddl_triggers::events(source, rows)
 }
 
 const SYNONYMS: &str = concat!(object_columns!(), "base_object_name nvarchar(1035)?");
@@ -350,7 +352,7 @@ fn modules(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             );
         }
     }
-    Ok(())
+    super::ddl_triggers::modules(source, rows)
 }
 
 const TABLE_TYPES: &str = "

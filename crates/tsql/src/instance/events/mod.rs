@@ -22,6 +22,7 @@ mod running;
 pub mod words;
 
 pub use occurrence::{Fact, Occurrence};
+pub(crate) use occurrence::{put_text, timestamp, without_secrets};
 pub use running::{RunningSession, RunningTarget, Target, check_event, check_target};
 pub use words::EventKind;
 

@@ -53,6 +53,7 @@ const SERVER: &[&str] = &[
 /// Permissions on a database besides those that its objects have.
 const DATABASE: &[&str] = &[
     "ALTER",
+    "ALTER ANY DATABASE DDL TRIGGER",
     "ALTER ANY ROLE",
     "ALTER ANY SCHEMA",
     "ALTER ANY USER",
@@ -142,6 +143,11 @@ impl Execution<'_> {
                 })
             }),
         }
+    }
+
+    /// Is it about the current database, or something in it?
+    pub(crate) fn is_about_database(&self, grant: &Grant) -> bool {
+        matches!(self.granted_on(grant), Ok(On::Database(..)))
     }
 
     /// Takes away what anybody has on something that is dropped, under [`Execution::define_alone`].

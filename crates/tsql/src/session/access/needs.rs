@@ -227,13 +227,13 @@ impl Execution<'_> {
         self.state.rights(database).map(|_| true)
     }
 
-    /// Database and owner of the running procedure or trigger.
+    /// Database and owner of the running procedure or trigger; one of definitions has no owner.
     fn module_owner(&self) -> Result<Option<(DatabaseId, i32)>> {
         let module = {
             let frames = self.state.frames.borrow();
             frames
                 .last()
-                .filter(|f| f.kind.is_module())
+                .filter(|f| f.kind.is_module() && f.event.is_none())
                 .map(|f| (f.home, f.schema_id))
         };
         let Some((database, schema)) = module else {

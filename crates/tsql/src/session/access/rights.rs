@@ -428,6 +428,7 @@ fn fixed_role_gives(role: i32, permission: &str, on: Securable) -> bool {
             on_data && matches!(permission, "ALTER" | "REFERENCES" | "VIEW DEFINITION")
                 || permission == "CHECKPOINT"
                 || permission == "ALTER ANY SCHEMA"
+                || permission == "ALTER ANY DATABASE DDL TRIGGER"
                 || permission.starts_with("CREATE ") && permission != "CREATE ROLE"
         }
         DB_SECURITYADMIN => matches!(

@@ -5,6 +5,7 @@
 //! | CREATE of an object | CREATE .. on the database, ALTER on the schema | 262, 2760 |
 //! | ALTER of a view, procedure or trigger | ALTER on the object | 3701 |
 //! | CREATE TRIGGER | ALTER on its table | 2104 |
+//! | triggers ON DATABASE, ON ALL SERVER | ALTER ANY DATABASE DDL TRIGGER, CONTROL SERVER | 262, 297, 3701 |
 //! | ALTER of others, CREATE INDEX, TRUNCATE | ALTER on the object | 1088, 15151 |
 //! | DROP | CONTROL on the object or ALTER on its schema | 3701 |
 //! | databases | CREATE ANY DATABASE, ALTER ANY DATABASE, ALTER on it | 262, 5011, 3701 |
@@ -42,8 +43,7 @@ impl Execution<'_> {
             CreateFunction(s) => self.may_define(s.mode, &s.name, "CREATE FUNCTION"),
             CreateTrigger(s) => match &s.on {
                 TriggerScope::Object(table) => self.may_define_trigger(s, table),
-                TriggerScope::Database => self.needs_database("ALTER"),
-                TriggerScope::AllServer => self.needs_server("CONTROL SERVER"),
+                other => self.may_change_triggers_of(other),
             },
             CreateType(s) => match &s.kind {
                 TypeKind::Alias { .. } | TypeKind::Table { .. } => {
@@ -69,7 +69,7 @@ impl Execution<'_> {
             }),
             SwitchTrigger(s) => match &s.on {
                 TriggerScope::Object(table) => self.may_alter_table(table),
-                _ => self.needs_database("ALTER"),
+                other => self.may_change_triggers_of(other),
             },
             AlterSequence(s) => self.may_alter(&s.name, "sequence"),
             AlterSchema(s) => self.may_transfer(s),
@@ -139,6 +139,14 @@ impl Execution<'_> {
             | Revert { .. } => Ok(()),
             // Not supported, whoever asks.
             TextPointer(_) | CreateXmlSchemaCollection(_) | OtherDdl(_) => Ok(()),
+        }
+    }
+
+    /// Triggers of definitions: error 262 or 297.
+    pub(crate) fn may_change_triggers_of(&self, scope: &TriggerScope) -> Result<()> {
+        match scope {
+            TriggerScope::AllServer => self.needs_server("CONTROL SERVER"),
+            _ => self.needs_database("ALTER ANY DATABASE DDL TRIGGER"),
         }
     }
 
@@ -395,6 +403,10 @@ impl Execution<'_> {
             class: 14,
             ..messages::error_state(3701, 20, &[&"drop", &kind, &name.name.text])
         };
+        if let Some(scope) = &statement.scope {
+            let may = self.may_change_triggers_of(scope);
+            return may.map_err(|_| refused("trigger"));
+        }
         match statement.kind {
             DropKind::Database => {
                 let Some(entry) = self.state.instance.database_named(&name.name.text) else {

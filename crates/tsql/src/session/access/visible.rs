@@ -11,8 +11,8 @@ use crate::host::{Host, TableRef};
 use crate::instance::{MASTER, TEMPDB};
 use daruma_base::DatabaseId;
 use daruma_catalog::{
-    Change, DatabaseCatalog, Object, ObjectKind, PrincipalDef, PropertyClass, PropertySet, Put,
-    TableDef, TypeDef, constraints_of,
+    Change, DatabaseCatalog, DdlTriggerDef, Object, ObjectKind, PrincipalDef, PropertyClass,
+    PropertySet, Put, TableDef, TypeDef, constraints_of,
 };
 use std::sync::Arc;
 
@@ -48,6 +48,14 @@ pub(super) fn visible_to(whole: &DatabaseCatalog, rights: &Rights) -> DatabaseCa
         } else if !rights.reads_text(whole, on) {
             hide_text(object, &mut visible);
         }
+    }
+    let may_see = |t: &&Arc<DdlTriggerDef>| {
+        ["ALTER ANY DATABASE DDL TRIGGER", "VIEW DEFINITION"]
+            .iter()
+            .any(|p| rights.may(whole, p, Securable::Database) && !t.on_server)
+    };
+    for trigger in whole.ddl_triggers().filter(|t| !may_see(t)) {
+        visible.apply(&Change::DropDdlTrigger(trigger.clone()));
     }
     let hidden_types = whole.types().filter(|t| !sees_type(whole, rights, t));
     for def in hidden_types {
