@@ -80,12 +80,13 @@ fn set(path: &Path, name: &str, value: &str) -> Result<(), String> {
     if value.is_empty() || value.contains(['\n', '\r']) {
         return Err(format!("{name} needs a value of one line"));
     }
-    named(name)
+    let notes = named(name)
         .ok_or_else(|| unknown(name))?
         .check(name, value)?;
     let mut file = ConfFile::read_or_begin(path)?;
     file.set(name, value);
     file.write()?;
+    notes.iter().for_each(|note| println!("{note}"));
     told(path);
     Ok(())
 }
@@ -123,9 +124,16 @@ fn get(path: &Path, name: Option<&str>) -> Result<(), String> {
     for (name, value) in &found {
         println!("{name} = {value}");
     }
-    match found.is_empty() && !wanted.is_empty() {
+    if !found.is_empty() || wanted.is_empty() {
+        return Ok(());
+    }
+    let is_section = |s: &settings::Setting| {
+        let section = s.name.split_once('.').map(|(section, _)| section);
+        section == Some(wanted.as_str())
+    };
+    match named(&wanted).is_some() || TABLE.iter().any(is_section) {
         true => Err(format!("{}: {wanted} is not set", path.display())),
-        false => Ok(()),
+        false => Err(unknown(&wanted)),
     }
 }
 

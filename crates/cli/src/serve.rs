@@ -51,8 +51,9 @@ pub struct ServeArgs {
 
     /// Compression of the log that goes to replicas: automatic = each block when that is faster; 2014 = always; 2016 = to
     /// asynchronous replicas only. Trace flags 9592 (to synchronous ones as well) and 1462 (not to asynchronous ones) win
-    #[arg(long, value_enum, value_name = "DEFAULTS", default_value = "automatic")]
-    log_compression: Compression,
+    /// [default: automatic]
+    #[arg(long, value_enum, value_name = "DEFAULTS")]
+    log_compression: Option<Compression>,
 
     /// Folder of scripts (*.sql, in the order of their names) that `sa` runs in a new data folder before anybody else can connect
     /// [env: DARUMA_INIT_SCRIPTS]
@@ -60,7 +61,7 @@ pub struct ServeArgs {
     init_scripts: Option<PathBuf>,
 
     /// Memory of the server, in bytes or with K, M or G: three quarters for data pages, the rest for everything else (at least
-    /// 32M and 64M) [default: half of the machine's, in equal parts]
+    /// 32M and 64M) [default: half of what the machine or the control group has, in equal parts]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     memory: Option<u64>,
 
@@ -114,8 +115,8 @@ impl From<Encrypt> for EncryptionPolicy {
 }
 
 /// Which release's defaults apply.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Compression {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Compression {
     Automatic,
     #[value(name = "2014")]
     Of2014,
@@ -171,6 +172,7 @@ fn serve(args: &ServeArgs, defaults: &Defaults) -> Result<(), ServeFailure> {
     settings.notes.iter().for_each(|note| eprintln!("{note}"));
     let scripts = args.init_scripts.clone().or(settings.init_scripts.clone());
     let scripts = scripts.or(there(defaults.init_scripts).map(Path::to_path_buf));
+    let monitor = args.monitor.clone().or(settings.monitor.clone());
     let options = options(args, encrypt, settings, defaults);
     let made = match scripts {
         Some(folder) => init::run(&options, &folder)?,
@@ -180,7 +182,7 @@ fn serve(args: &ServeArgs, defaults: &Defaults) -> Result<(), ServeFailure> {
     if let Some(made) = made.as_ref().or(program.made_password()) {
         eprintln!("password of sa: in {}", made.file().display());
     }
-    let monitor = match &args.monitor {
+    let monitor = match &monitor {
         None => None,
         Some(listen) => {
             let started = monitor::beside(&program, &args.page, listen, encrypt.into())?;
@@ -262,6 +264,7 @@ fn options(
     let data = args.data.clone().or(settings.data_dir);
     let data = data.unwrap_or_else(|| PathBuf::from(defaults.data_dir));
     let certificate = args.tls_cert.clone().zip(args.tls_key.clone());
+    let compression = args.log_compression.or(settings.log_compression);
     let listen = match args.listen.as_ref().or(settings.address.as_ref()) {
         None => format!("{}:{port}", defaults.address),
         Some(listen) if has_port(listen) => listen.clone(),
@@ -278,9 +281,9 @@ fn options(
             log: settings.log_dir.map(absolute),
             backup: settings.backup_dir.map(absolute),
         },
-        server_name: args.server_name.clone(),
+        server_name: args.server_name.clone().or(settings.server_name),
         trace_flags: [settings.trace_flags, args.trace_flags.clone()].concat(),
-        log_compression: args.log_compression.into(),
+        log_compression: compression.unwrap_or(Compression::Automatic).into(),
         // Read here rather than as an option: arguments show in the list of processes.
         sa_password: settings.sa_password,
         memory_bytes: args.memory.or(settings.memory_bytes),
@@ -307,7 +310,7 @@ fn has_port(listen: &str) -> bool {
 }
 
 /// Names that stand in messages, URLs and REPLICA ON without quotes to be doubled.
-fn parse_server_name(text: &str) -> Result<String, String> {
+pub fn parse_server_name(text: &str) -> Result<String, String> {
     const CHARS_MAX: usize = 128;
     let fits = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '\\');
     match (1..=CHARS_MAX).contains(&text.chars().count()) && text.chars().all(fits) {

@@ -241,6 +241,9 @@ fn settings_that_cannot_be_kept_are_refused_before_anything_is_made() {
         ("MSSQL_LCID", "1031"),
         ("MSSQL_TCP_PORT", "many"),
         ("MSSQL_MEMORY_LIMIT_MB", "lots"),
+        ("MSSQL_ENABLE_HADR", "maybe"),
+        ("MSSQL_PID", "Ultimate"),
+        ("TZ", "Mars/Phobos"),
     ] {
         let Err(said) = serve(&[("MSSQL_DATA_DIR", &data), (name, value)]) else {
             panic!("{name} is taken");
@@ -248,6 +251,25 @@ fn settings_that_cannot_be_kept_are_refused_before_anything_is_made() {
         assert!(said.contains(name), "{said}");
     }
     assert!(!Path::new(&data).exists());
+}
+
+#[test]
+fn times_are_of_the_zone_that_is_named() {
+    let folder = Folder::new();
+    let (data, mut said) = (folder.data(), Vec::new());
+    for zone in ["Etc/GMT-5", "", "XYZ+4"] {
+        let server = serve(&[
+            ("MSSQL_DATA_DIR", &data),
+            ("MSSQL_TCP_PORT", "0"),
+            ("MSSQL_SA_PASSWORD", PASSWORD),
+            ("TZ", zone),
+        ])
+        .expect("starts");
+        let hours = "SET NOCOUNT ON; SELECT DATEPART(tzoffset, SYSDATETIMEOFFSET()) / 60";
+        let told = folder.sqlcmd(&server, &["-h", "-1", "-W", "-Q", hours]);
+        said.push(text(&told).trim().to_string());
+    }
+    assert_eq!(said, ["5", "0", "-4"]);
 }
 
 #[test]

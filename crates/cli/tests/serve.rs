@@ -276,11 +276,19 @@ fn a_file_is_made_by_conf_and_read_by_the_server() {
         ("network.tcpport", "many", "is not a port"),
         ("network.port", "1", "daruma conf list"),
         ("filelocation.masterlogfile", "/m.ldf", "defaultdatadir"),
+        ("memory.memorylimitmb", "95", "less than the 96 megabytes"),
+        ("hadr.hadrenabled", "maybe", "neither 1 nor 0"),
     ] {
         let refused = conf(dir.path(), &["set", name, value]);
         assert_eq!(refused.status.code(), Some(1));
         assert!(told(&refused).contains(help), "{}", told(&refused));
     }
+    let typed = told(&conf(dir.path(), &["get", "netwrok"]));
+    assert!(typed.contains("daruma conf list"), "{typed}");
+    let empty = told(&conf(dir.path(), &["get", "memory"]));
+    assert!(empty.contains("memory is not set"), "{empty}");
+    let agent = told(&conf(dir.path(), &["set", "sqlagent.enabled", "true"]));
+    assert!(agent.contains("jobs do not run"), "{agent}");
     let listed = told(&conf(dir.path(), &["list"]));
     assert!(
         listed.contains("network.tcpport") && listed.contains("MSSQL_TCP_PORT"),

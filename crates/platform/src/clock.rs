@@ -61,6 +61,16 @@ impl Clock for RealClock {
     }
 }
 
+/// Looks up the time zone that the variable `TZ` names; an error says what is wrong with it. Without the variable there is no error: a
+/// machine that has no time zone has UTC.
+pub fn local_time_zone() -> Result<(), String> {
+    if std::env::var_os("TZ").is_none() {
+        return Ok(());
+    }
+    let found = jiff::tz::TimeZone::try_system();
+    found.map(|_| ()).map_err(|error| error.to_string())
+}
+
 /// `getrandom(2)`: cryptographic quality.
 ///
 /// Unique identifiers and seeds (up to 16 bytes) come from a stock that each thread asks the kernel for: a row may

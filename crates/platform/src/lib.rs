@@ -9,10 +9,10 @@ mod memory;
 mod process;
 mod volume;
 
-pub use clock::{RealClock, RealRandom};
+pub use clock::{RealClock, RealRandom, local_time_zone};
 pub use disk::RealDisk;
 pub use limited::{FolderLimit, LimitedDisk};
-pub use memory::{give_back, resident_bytes};
+pub use memory::{give_back, machine_bytes, resident_bytes};
 pub use process::processor_ms;
 pub use volume::volume_space;
 

@@ -50,6 +50,8 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(60);
 const POOL_BYTES_MIN: u64 = 32 << 20;
 /// The least that everything but pages may take.
 const WORK_BYTES_MIN: u64 = 64 << 20;
+/// The least memory that a server takes, whatever bound it is given.
+pub const MEMORY_BYTES_MIN: u64 = POOL_BYTES_MIN + WORK_BYTES_MIN;
 
 /// Choices of the command line.
 #[derive(Clone, Debug)]
@@ -66,8 +68,8 @@ pub struct ProgramOptions {
     /// Of the log that goes to replicas, where no trace flag says otherwise.
     pub log_compression: LogCompression,
     pub sa_password: Option<String>,
-    /// Bound of the server's memory: three quarters are for pages, the rest for everything else. `None` takes half of the
-    /// machine's memory, one half of it for pages.
+    /// Bound of the server's memory: three quarters are for pages, the rest for everything else. `None` takes half of what the
+    /// machine or the process's control group has, one half of it for pages.
     pub memory_bytes: Option<u64>,
     pub encryption: EncryptionPolicy,
     /// Certificate chain and key as PEM files; `None` uses the ones in the data folder.
@@ -321,7 +323,7 @@ struct MemorySplit {
 }
 
 impl MemorySplit {
-    /// Of a bound, or of half of the machine's memory.
+    /// Of a bound, or of half of what there is.
     fn of(bound: Option<u64>) -> MemorySplit {
         let (page_bytes, work_bytes) = match bound {
             Some(bound) => (bound / 4 * 3, bound / 4),
@@ -334,17 +336,22 @@ impl MemorySplit {
     }
 }
 
-fn machine_bytes() -> u64 {
-    let info = rustix::system::sysinfo();
-    info.totalram.saturating_mul(u64::from(info.mem_unit))
-}
-
 /// The machine's name, as a server is called that has no other.
 pub fn host_name() -> String {
     rustix::system::uname()
         .nodename()
         .to_string_lossy()
         .to_uppercase()
+}
+
+/// Memory that a server on this machine can have: no more than its control group allows.
+pub fn machine_bytes() -> u64 {
+    daruma_platform::machine_bytes()
+}
+
+/// Is the time zone that `TZ` names one that the machine has? An error says why not.
+pub fn local_time_zone() -> Result<(), String> {
+    daruma_platform::local_time_zone()
 }
 
 /// Disk, clock and randomness of this machine, for what is done to a server's folder while it does not run.
@@ -572,8 +579,6 @@ mod tests {
         assert_eq!(least.page_bytes, POOL_BYTES_MIN);
         assert_eq!(least.work_bytes, WORK_BYTES_MIN);
         let own = MemorySplit::of(None);
-        assert!(
-            own.page_bytes + own.work_bytes <= machine_bytes().max(POOL_BYTES_MIN + WORK_BYTES_MIN)
-        );
+        assert!(own.page_bytes + own.work_bytes <= machine_bytes().max(MEMORY_BYTES_MIN));
     }
 }

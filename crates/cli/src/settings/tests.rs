@@ -60,16 +60,43 @@ fn what_cannot_be_done_is_refused_or_told() {
         ("MSSQL_MEMORY_LIMIT_MB", "much"),
         ("MSSQL_MEMORY_LIMIT_MB", "0"),
         ("MSSQL_MEMORY_LIMIT_MB", "99999999999999999"),
+        ("MSSQL_MEMORY_LIMIT_MB", "95"),
         ("MSSQL_TCP_PORT", "70000"),
+        ("MSSQL_TCP_PORT", "+1433"),
+        ("MSSQL_IP_ADDRESS", "999.0.0.1"),
+        ("MSSQL_IP_ADDRESS", "somewhere"),
+        ("MSSQL_IP_ADDRESS", "10.0.0.1:1433"),
+        ("MSSQL_ENABLE_HADR", "maybe"),
+        ("MSSQL_AGENT_ENABLED", "perhaps"),
+        ("MSSQL_PID", "Ultimate"),
+        ("MSSQL_PID", "AAAAA-BBBBB-CCCCC-DDDDD"),
+        ("DARUMA_SERVER_NAME", "a b"),
+        ("DARUMA_LOG_COMPRESSION", "most"),
+        ("DARUMA_MONITOR", "8080"),
     ] {
         let refused = with(&[(name, value)]).expect_err(name);
         assert!(refused.contains(name), "{refused}");
     }
-    let told = with(&[("MSSQL_AGENT_ENABLED", "True"), ("MSSQL_RPC_PORT", "135")]);
+    let told = with(&[
+        ("MSSQL_AGENT_ENABLED", "True"),
+        ("MSSQL_RPC_PORT", "135"),
+        ("MSSQL_ENABLE_HADR", "0"),
+        ("MSSQL_MEMORY_LIMIT_MB", "99999999"),
+        ("MSSQL_PID", "aaaaa-11111-CCCCC-22222-eeeee"),
+        ("MSSQL_IP_ADDRESS", "[::1]"),
+    ]);
     let notes = told.expect("taken").notes;
-    assert!(
-        matches!(notes.as_slice(), [a, b] if a.contains("Agent") && b.contains("MSSQL_RPC_PORT"))
-    );
+    let known = [
+        "memory: 99999999 megabytes",
+        "Agent",
+        "always there",
+        "MSSQL_RPC_PORT",
+    ];
+    let told = known
+        .iter()
+        .zip(&notes)
+        .all(|(part, note)| note.contains(part));
+    assert!(told && notes.len() == known.len(), "{notes:?}");
 }
 
 #[test]
@@ -104,6 +131,14 @@ fn files_that_say_what_cannot_be_are_refused_with_what_to_do() {
         ),
         ("[language]\nlcid = 1031\n", "1033"),
         ("[network]\nforceencryption = perhaps\n", "neither 1 nor 0"),
+        (
+            "[telemetry]\ncustomerfeedback = no idea\n",
+            "neither 1 nor 0",
+        ),
+        (
+            "[coredump]\ncoredumptype = huge\n",
+            "none of mini, miniplus",
+        ),
         ("[traceflag]\ntraceflag0 = 0\n", "trace flag"),
     ] {
         let refused = with_file(Some(file), &[]).expect_err(file);
@@ -150,5 +185,43 @@ fn names_are_there_once_and_in_the_documentation() {
             assert!(!names.contains(name), "{name} is there twice");
             names.push(name);
         }
+    }
+}
+
+/// Options of `daruma serve` that a file or a variable has no name for: what a file is, and what belongs to one start.
+const COMMAND_LINE_ONLY: [&str; 3] = ["config", "print-log", "help"];
+
+#[test]
+fn options_and_settings_name_each_other() {
+    use clap::Args;
+    let serve = crate::serve::ServeArgs::augment_args(clap::Command::new("serve"));
+    let is_page = |arg: &clap::Arg| arg.get_help_heading() == Some("Monitor's page");
+    let names = |arg: &clap::Arg| {
+        let long = arg.get_long().map(|long| format!("--{long}"));
+        long.or(arg.get_short().map(|short| format!("-{short}")))
+    };
+    let shown = serve.get_arguments().filter(|arg| !arg.is_hide_set());
+    let options: Vec<String> = shown
+        .filter(|arg| !is_page(arg))
+        .filter_map(names)
+        .collect();
+    let named = |option: &String| {
+        let closed = [format!("({option})"), format!("({option} required)")];
+        let all = TABLE.iter().map(|setting| setting.about);
+        all.into_iter()
+            .any(|about| closed.iter().any(|c| about.contains(c.as_str())))
+    };
+    let lacking: Vec<&String> = options
+        .iter()
+        .filter(|option| !named(option) && !COMMAND_LINE_ONLY.contains(&&option[2..]))
+        .collect();
+    assert!(lacking.is_empty(), "no setting for {lacking:?}");
+    for setting in TABLE {
+        let option = setting.about.split("(-").nth(1);
+        let Some(option) = option.and_then(|rest| rest.split([' ', ')']).next()) else {
+            continue;
+        };
+        let option = format!("-{option}");
+        assert!(options.contains(&option), "{option} is no option");
     }
 }
