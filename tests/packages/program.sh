@@ -62,7 +62,7 @@ find "$root" -type f -exec dd if={} iflag=nocache count=0 status=none \;
 started=$(date +%s%N)
 serve
 [ "$(ask 'select count(*) from shop.dbo.t')" = 2 ] || fail "rows are lost by a kill"
-echo "after a kill, cold, to the first answer: $((($(date +%s%N) - started) / 1000000)) ms; resident $(sed -n 's/^VmRSS: *//p' "/proc/$server/status")"
+echo "after a kill, cold, to the first answer: $((($(date +%s%N) - started) / 1000000)) ms; resident $(sed -n 's/^VmRSS: *//p' "/proc/$server/status"), of it no file's $(sed -n 's/^RssAnon: *//p' "/proc/$server/status")"
 kill -TERM "$server"
 wait "$server" || fail "the server ended with $?"
 server=

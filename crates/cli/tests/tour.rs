@@ -2,7 +2,8 @@
 //!
 //! Theory: a `console` block has commands (`$ ..`), each with the lines it answers. All of them become one script for one shell,
 //! which marks where each answer begins. A command that ends with `&` is waited for until it has said its lines. `...` in
-//! a line stands for anything. The port of the page is replaced by a free one, and the folder is a scratch one.
+//! a line stands for anything. The port of the page is replaced by a free one, and the folder is a scratch one. The pages that tell
+//! how to move and to back up a database have statements without answers: they must run, one block after the other.
 
 use std::fmt::Write as _;
 use std::net::TcpListener;
@@ -10,6 +11,8 @@ use std::path::Path;
 use std::process::Command;
 
 const TOUR: &str = include_str!("../../../docs/tour.md");
+const MOVE: &str = include_str!("../../../docs/move.md");
+const BACKUPS: &str = include_str!("../../../docs/backups.md");
 const PORT: &str = "1433";
 const MARK: &str = "@@@";
 /// Tenths of a second that a command in the background may take for its lines.
@@ -175,4 +178,95 @@ fn three_dots_stand_for_anything() {
     assert!(!fits("a ... c", "a b"));
     assert!(!fits("a", "a b"));
     assert!(!fits("a...b", "a b c"));
+}
+
+/// The blocks of a page that are written in this language.
+fn blocks(page: &str, language: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut inside: Option<String> = None;
+    for line in page.lines() {
+        match (&mut inside, line.strip_prefix("```")) {
+            (Some(_), Some("")) => blocks.extend(inside.take()),
+            (Some(block), _) => {
+                block.push_str(line);
+                block.push('\n');
+            }
+            (None, Some(named)) if named == language => inside = Some(String::new()),
+            (None, _) => {}
+        }
+    }
+    blocks
+}
+
+/// A script that ends at the first command that fails, beside a server in a scratch folder.
+fn beside_a_server(port: &str, commands: &str) -> String {
+    format!(
+        "trap 'kill $(jobs -p) 2> /dev/null' EXIT\nset -eE\ntrap 'echo \"failed: $BASH_COMMAND\"' ERR\n\
+         export MSSQL_SA_PASSWORD='Str0ng!Passw0rd' SQLCMDPASSWORD='Str0ng!Passw0rd' SQLCMDUSER=sa SQLCMDSERVER=127.0.0.1,{port}\n\
+         daruma serve --data \"$PWD/data\" --listen 127.0.0.1:{port} > serve.log 2>&1 &\n\
+         for _ in $(seq {BACKGROUND_TENTHS_MAX}); do grep -q ^ready serve.log && break; sleep 0.1; done\n\
+         {commands}\necho all of it\n"
+    )
+}
+
+#[test]
+fn what_the_page_on_moving_says_runs() {
+    let port = free_port();
+    let folder = tempfile::tempdir().expect("temporary directory");
+    let here = folder.path().display().to_string();
+    let shell = blocks(MOVE, "sh");
+    let [schema, out] = shell.as_slice() else {
+        panic!("blocks of the page: {shell:?}");
+    };
+    let load = blocks(MOVE, "sql").concat();
+    let load = load.replace("/transfer", &here);
+    std::fs::write(folder.path().join("load.sql"), load).expect("writes");
+    let table = "CREATE TABLE dbo.Orders (id int IDENTITY PRIMARY KEY, at datetime2 NULL, note nvarchar(40) NULL)\nGO\n";
+    std::fs::write(folder.path().join("schema.sql"), table).expect("writes");
+    let rows = "INSERT dbo.Orders VALUES ('2026-11-01T12:00:00', N'a, \"quoted\" one'), (NULL, NULL), ('1753-01-01', N'');";
+    std::fs::write(folder.path().join("rows.sql"), rows).expect("writes");
+    let sums = "daruma sql -C -d Shop -b -h -1 -W -Q \"SET NOCOUNT ON; SELECT COUNT(*), SUM(id), CHECKSUM_AGG(CHECKSUM(*)), COUNT(note) FROM dbo.Orders\"";
+    let out = out.replace("old,1433", &format!("127.0.0.1,{port}"));
+    let commands = format!(
+        "{{\n{schema}daruma sql -C -d Shop -b -i rows.sql\n{out}}} > said\nbefore=$({sums})\n\
+         daruma sql -C -d Shop -b -Q 'TRUNCATE TABLE dbo.Orders' > said\ndaruma sql -C -d Shop -b -i load.sql > said\n\
+         [ \"$before\" = \"$({sums})\" ]"
+    );
+    let said = run(&beside_a_server(&port, &commands), folder.path());
+    assert!(said.ends_with("all of it\n"), "{said}");
+}
+
+#[test]
+fn the_statements_of_the_page_on_backups_run() {
+    let port = free_port();
+    let folder = tempfile::tempdir().expect("temporary directory");
+    let here = folder.path().display().to_string();
+    let mut commands = String::from(
+        "daruma sql -C -b -Q 'CREATE DATABASE Shop' > said\n\
+         now() { daruma sql -C -b -h -1 -W -Q 'SET NOCOUNT ON; SELECT CONVERT(varchar(23), SYSDATETIME(), 126)'; }\n",
+    );
+    let mut count = 0;
+    for (number, block) in blocks(BACKUPS, "sql").iter().enumerate() {
+        if block.contains("URL =") {
+            continue;
+        }
+        let mut block = block.replace("/backup/", &format!("{here}/backup/"));
+        if block.contains("ENCRYPTION") {
+            // An example beside the others: they have no password.
+            block = block.replace("shop.bak", "encrypted.bak");
+        }
+        count += 1;
+        std::fs::write(folder.path().join(format!("{number}.sql")), block).expect("writes");
+        let _ = writeln!(
+            commands,
+            "sed -i \"s/2026-11-26T09:30:00/$(now)/\" {number}.sql\n\
+             daruma sql -C -b -d Shop -Q 'CREATE TABLE t{number} (a int)' > said\n\
+             daruma sql -C -b -i {number}.sql > said 2>&1 || {{ cat said; false; }}"
+        );
+    }
+    let state = "SET NOCOUNT ON; SELECT state_desc FROM sys.databases WHERE name = 'Shop'";
+    let _ = writeln!(commands, "daruma sql -C -b -h -1 -W -Q \"{state}\"");
+    let said = run(&beside_a_server(&port, &commands), folder.path());
+    assert!(said.ends_with("ONLINE\nall of it\n"), "{said}");
+    assert!(count >= 4, "{count} blocks");
 }
