@@ -17,6 +17,9 @@
 //! table look-ups, and no latch is waited for under it.
 
 mod repair;
+mod run;
+
+pub use run::Run;
 
 use crate::api::Growth;
 use crate::aside::{Aside, FrameNotes};
@@ -186,6 +189,8 @@ struct Frame {
     flushing_lsn: AtomicU64,
     /// Chunks of versions of entries that a split moved away: once the page is written, redo can no longer rebuild them.
     waits_for: Mutex<Vec<u32>>,
+    /// The last inserts into the page (`run`).
+    run: AtomicU64,
 }
 
 impl Frame {
@@ -201,6 +206,7 @@ impl Frame {
             rec_lsn: AtomicU64::new(0),
             flushing_lsn: AtomicU64::new(0),
             waits_for: Mutex::default(),
+            run: AtomicU64::new(0),
         }
     }
 

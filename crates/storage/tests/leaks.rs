@@ -162,3 +162,51 @@ fn a_tree_at_the_place_of_one_taken_back_is_reverted_like_any_other() {
     assert!(dump(&db, again) == before, "the old rows are there");
     check(&db, &[tree, again]);
 }
+
+/// Leaves of a tree whose rows of so many bytes are put in, in this order of keys, and the share of each that is in use.
+fn leaves_of(bytes: usize, keys: impl Iterator<Item = u32>) -> (u64, f64) {
+    let disk = SimDisk::new(9);
+    let (db, tree) = create(&disk, 9, FRAMES_MANY, Settings::default());
+    let leaves = db.tree(tree).expect("tree");
+    let txn = db.begin(&owner(1));
+    let mut model = Model::new();
+    for key in keys {
+        leaves
+            .insert(&txn, &key.to_be_bytes(), &vec![1; bytes])
+            .expect("inserts");
+        model.insert(key.to_be_bytes().to_vec(), vec![1; bytes]);
+    }
+    txn.commit(Durability::Full).expect("commits");
+    assert_eq!(dump(&db, tree), model);
+    check(&db, &[tree]);
+    let figures = leaves.figures(FiguresMode::Detailed).expect("figures");
+    let level = figures.levels[0];
+    (
+        level.pages,
+        level.used_bytes as f64 / level.pages as f64 / 8_192.0,
+    )
+}
+
+#[test]
+fn keys_that_grow_within_each_of_several_prefixes_fill_their_pages() {
+    const PREFIXES: u32 = 10;
+    // Of the largest rows five and two fit on a page.
+    for (bytes, rows, least) in [(150, 600, 0.85), (1_300, 150, 0.75), (2_600, 100, 0.8)] {
+        let interleaved = (0..rows).flat_map(|row| (0..PREFIXES).map(move |p| p * 1_000_000 + row));
+        let (pages, used) = leaves_of(bytes, interleaved);
+        assert!(used > least, "{bytes} bytes: {pages} leaves, {used} in use");
+    }
+}
+
+#[test]
+fn keys_in_no_order_or_backwards_leave_pages_more_than_half_full() {
+    let random = SimRandom::new(7);
+    let mut keys: Vec<u32> = (0..6_000).collect();
+    for i in (1..keys.len()).rev() {
+        keys.swap(i, random.below(i as u64 + 1) as usize);
+    }
+    let (pages, used) = leaves_of(150, keys.into_iter());
+    assert!(used > 0.6, "{pages} leaves, {used} in use");
+    let (pages, used) = leaves_of(150, (0..6_000).rev());
+    assert!(used > 0.45, "{pages} leaves, {used} in use");
+}

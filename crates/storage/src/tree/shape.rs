@@ -326,12 +326,16 @@ pub(super) fn rename_page(page: &mut Page, id: PageId) {
 }
 
 /// Index of the first entry that moves right.
-fn split_point(page: &Page, key: &[u8]) -> usize {
+fn split_point(page: &PageWrite<'_>, key: &[u8]) -> usize {
     let n = page.slots();
     let ascending = page.is_leaf() && page.next().is_none() && n > 0 && key > page.key(n - 1);
     if ascending {
         // Keys that only grow fill each page before they take the next.
         return n;
+    }
+    if let Some(at) = end_of_run(page, key) {
+        reached!("tree.split.behind_a_run");
+        return at;
     }
     if n < 2 {
         return if n == 1 && page.is_leaf() && key > page.key(0) {
@@ -349,6 +353,15 @@ fn split_point(page: &Page, key: &[u8]) -> usize {
         }
     }
     n / 2
+}
+
+/// Where `key` goes on with entries that were inserted one behind the other: what stays left there is full for good.
+fn end_of_run(page: &PageWrite<'_>, key: &[u8]) -> Option<usize> {
+    if !page.is_leaf() {
+        return None;
+    }
+    let slot = page.search(key).err()?;
+    (slot > 0 && page.run().goes_on_at(slot, page.slots())).then_some(slot)
 }
 
 /// Shortest key that is above everything staying left and not above anything moving right.

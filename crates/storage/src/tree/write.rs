@@ -6,7 +6,7 @@ use super::Tree;
 use crate::api::{
     Batch, ENTRY_BYTES_MAX, KEY_BYTES_MAX, LockMode, Stamp, UpdateBatch, WriteOutcome,
 };
-use crate::buffer::PageWrite;
+use crate::buffer::{PageWrite, Run};
 use crate::database::Database;
 use crate::error::{Result, StorageError};
 use crate::log::record::{OpsWriter, RECORD_HEADER_BYTES};
@@ -83,6 +83,8 @@ struct Plan<'p, 'w, 'c> {
     /// Changes planned; a key must not be planned twice against the page as it was.
     last_key: Option<&'c [u8]>,
     live: i64,
+    /// The inserts into the leaf that followed each other, with those planned.
+    run: Run,
     /// Where the last key was found: the next one is usually right behind it.
     cursor: usize,
 }
@@ -248,6 +250,7 @@ impl Tree {
             kept: KeptRoom::AtMost(self.kept_bytes_max(db, leaf.id())),
             last_key: None,
             live: 0,
+            run: leaf.run(),
             cursor: 0,
         };
         let mut done = 0;
@@ -264,12 +267,13 @@ impl Tree {
                 Err(stop) => break stop,
             }
         };
-        let live = plan.live;
+        let (live, run) = (plan.live, plan.run);
         let ops = plan.writer.count();
         plan.writer.finish();
         let result = if ops > 0 {
             let (low, high) = (change(first).key(), change(first + done - 1).key());
             state.note_work(self.id(), leaf.id(), low, high, live);
+            leaf.set_run(run);
             apply(db, &mut state, &mut leaf, &record)
         } else {
             Ok(())
@@ -497,6 +501,7 @@ impl Plan<'_, '_, '_> {
         let bytes = Page::leaf_entry_bytes(key, payload.len()) + 2;
         self.take(tree, db, None, bytes)?;
         self.writer.insert(slot + self.inserted, key, payload);
+        self.run = self.run.inserted(slot + self.inserted);
         self.inserted += 1;
         self.live += 1;
         Ok(())
