@@ -26,6 +26,9 @@ pub enum BackupError {
     /// Product error 3241.
     #[error("the media family on device '{device}' is incorrectly formed: {what}")]
     Malformed { device: String, what: String },
+    /// Product error 3169: its format is that of another release.
+    #[error("release {found} made the backup, which {own} cannot read")]
+    OtherRelease { found: String, own: String },
     /// Product error 3183: the set was whole once, and is damaged.
     #[error("device '{device}': {what}")]
     Damaged { device: String, what: String },

@@ -14,7 +14,9 @@ use crate::codec::Compression;
 pub const FRAME_HEADER_BYTES: usize = 64;
 /// Authentication tag of an encrypted payload, or of the description of an encrypted set; otherwise zero.
 pub const SEAL_BYTES: usize = 16;
-const MAGIC: u32 = 0x314B_4244; // "DBK1"
+const MAGIC: u32 = u32::from_le_bytes(*b"DBK1");
+/// Format of the media that this release writes: the last character of the first four bytes.
+pub const MEDIUM_FORMAT: char = '1';
 /// Longest payload, plain or stored: a bound for what a damaged length can make us read.
 pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
@@ -151,9 +153,16 @@ impl Header {
     }
 }
 
-/// Could these be the first bytes of a media family? One that was damaged or not finished begins so too.
+/// Could these be the first bytes of a media family? One that was damaged or not finished begins so too, and one of a later release.
 pub fn begins_medium(bytes: [u8; 4]) -> bool {
-    u32::from_le_bytes(bytes) == MAGIC
+    medium_format(bytes).is_some()
+}
+
+/// The format that the first bytes of a media family name; `None` when they are no such bytes.
+pub fn medium_format(bytes: [u8; 4]) -> Option<char> {
+    let [d, b, k, format] = bytes;
+    let is_format = format.is_ascii_alphanumeric() && format >= MEDIUM_FORMAT as u8;
+    ([d, b, k] == *b"DBK" && is_format).then_some(char::from(format))
 }
 
 /// Checksum of a header, as the index of a set keeps it.

@@ -12,7 +12,7 @@
 //! Map: `frame` (bytes), `meta` (descriptions), `codec` (compression), `cipher` (encryption), `device` (files), `writer` and `pump` (one
 //! backup), `queue` (its writes under way), `media` and `reader` (reading it back), `take` and `page_frame` (what goes into a
 //! backup), `restore`, `pages` (single ones), `level` and `governor` (defaults by measurement, and care for others), `chain`
-//! (which backup may follow which). The bytes are in docs/backup-format.md.
+//! (which backup may follow which), `origin` (which release wrote it). The bytes are in docs/backup-format.md.
 //!
 //! This crate knows pages, log blocks and files; it has never heard of SQL.
 
@@ -26,6 +26,7 @@ mod governor;
 mod level;
 mod media;
 mod meta;
+mod origin;
 mod page_frame;
 mod pages;
 mod pump;
@@ -45,6 +46,7 @@ pub use device::{
 pub use error::{BackupError, Result};
 pub use media::{MediaSet, open_device};
 pub use meta::{BackupKind, FileMeta, MediaInfo, Random16, SetInfo};
+pub use origin::Origin;
 pub use pages::restore_pages;
 pub use pump::{Cancelled, Progress, Tick};
 pub use reader::SetReader;

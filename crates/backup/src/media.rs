@@ -5,13 +5,15 @@
 //! | a tail at the end | its directory says which sets there are |
 //! | no tail at the end, but one further in | an append was killed: the sets before it count, the rest does not |
 //! | no tail at all | not a whole backup: refused |
-//! | no label at the start | not a backup: refused |
+//! | no label at the start | not a backup, or one whose first bytes name another format: refused |
+//! | a set whose description names formats of another release | refused before the rest of the description is read |
 
 use crate::cipher::Secret;
 use crate::device::{Device, Source};
 use crate::error::{BackupError, Result};
 use crate::frame::{FRAME_HEADER_BYTES, Header, Kind};
 use crate::meta::{Directory, DirectoryEntry, MediaInfo, SetInfo};
+use crate::origin::{OriginOnly, other_medium};
 use crate::reader::SetReader;
 use std::sync::Arc;
 
@@ -88,6 +90,16 @@ fn read_header(source: &dyn Source, offset: u64, len: u64) -> std::io::Result<Op
     Ok(header.filter(|h| u64::from(h.stored_bytes) <= len - payload_at))
 }
 
+/// `None` when there are fewer.
+fn first_bytes(source: &dyn Source) -> std::io::Result<Option<[u8; 4]>> {
+    let mut first = [0; 4];
+    if source.len()? < first.len() as u64 {
+        return Ok(None);
+    }
+    source.read_at(&mut first, 0)?;
+    Ok(Some(first))
+}
+
 /// Opens a device and reads its label and directory.
 pub fn open_device(device: &dyn Device) -> Result<FamilyReader> {
     let name = device.name().to_string();
@@ -104,6 +116,12 @@ pub fn open_device(device: &dyn Device) -> Result<FamilyReader> {
         device: name.clone(),
         source,
     };
+    if let Some(refused) = first_bytes(source.as_ref())
+        .map_err(io)?
+        .and_then(other_medium)
+    {
+        return Err(refused);
+    }
     let (header, label) = read_frame(source.as_ref(), 0)
         .map_err(io)?
         .filter(|(h, _)| h.kind == Kind::Media)
@@ -272,8 +290,10 @@ fn info_in(family: &FamilyReader, position: u32) -> Result<SetInfo> {
         position,
     })?;
     let (header, payload) = family.frame(entry.end, Kind::SetEnd)?;
-    let info: SetInfo = serde_json::from_slice(&payload)
-        .map_err(|_| family.malformed("the description of a set is unreadable"))?;
+    let unreadable = |_| family.malformed("the description of a set is unreadable");
+    let first: OriginOnly = serde_json::from_slice(&payload).map_err(unreadable)?;
+    first.origin.check()?;
+    let info: SetInfo = serde_json::from_slice(&payload).map_err(unreadable)?;
     let same = info.set == entry.set
         && header.set == entry.set.short()
         && header.position == position

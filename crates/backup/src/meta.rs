@@ -1,6 +1,7 @@
 //! Descriptions of media and backup sets, stored as JSON: readable without this program, and open to new fields.
 
 use crate::cipher::Envelope;
+use crate::origin::Origin;
 use daruma_base::{Lsn, Random};
 use daruma_storage::{Epoch, Epochs, LogSection};
 use serde::{Deserialize, Serialize};
@@ -138,6 +139,9 @@ pub struct FamilyManifest {
 /// Description of a backup set: the same in every family.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SetInfo {
+    /// Who wrote it: looked at before the rest.
+    #[serde(default)]
+    pub origin: Origin,
     pub set: Random16,
     pub position: u32,
     pub kind: BackupKind,

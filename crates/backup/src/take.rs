@@ -17,6 +17,7 @@ use crate::frame::Kind;
 use crate::governor::{Governor, Load};
 use crate::level::Levels;
 use crate::meta::{BackupKind, FileMeta, Random16, SectionMeta, SetInfo, epochs_between};
+use crate::origin::Origin;
 use crate::page_frame::PageFrame;
 use crate::pump::{self, Crew, Tick};
 use crate::writer::{Destination, MediaLabel, MediaWriter, Tuning};
@@ -159,6 +160,7 @@ pub fn take_log(request: Request<'_>, start: Lsn, tick: Tick<'_>) -> Result<Take
 }
 
 fn describe(info: &mut SetInfo, media: &MediaWriter, tuning: &Tuning) {
+    info.origin = Origin::of_this_release();
     info.set = media.set();
     info.position = media.position();
     info.encryption = media.envelope().cloned();

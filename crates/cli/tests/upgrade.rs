@@ -1,4 +1,4 @@
-//! Data folders of earlier releases, from `tests/upgrade`: opened, used, their backups restored; folders of a later one are refused.
+//! Data folders of earlier releases, from `tests/upgrade`: opened, used, their backups restored; folders and backups of a later one are refused.
 //!
 //! Each was packed after a kill with changes open, so opening it is a recovery of that release's log.
 
@@ -64,6 +64,18 @@ impl Server {
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{arguments:?}: {text}{error}");
         text
+    }
+
+    /// What it says of a statement that fails.
+    fn refusal(&self, statement: &str) -> String {
+        let output = Command::new(DARUMA)
+            .args(["sql", "-C", "-b", "-S", &self.address, "-Q", statement])
+            .env("SQLCMDPASSWORD", PASSWORD)
+            .output()
+            .expect("the program runs");
+        assert!(!output.status.success(), "{statement} is not refused");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr)
     }
 
     /// Stops in good order.
@@ -202,4 +214,76 @@ fn what_a_later_release_wrote_is_refused_with_a_clear_text() {
     assert!(said.contains(told) && said.contains("master.mdf"), "{said}");
     let after = fs::read(data.join("master_log.ldf")).expect("log");
     assert!(before == after, "a folder that is refused is changed");
+}
+
+/// Bytes of a frame of a backup before its payload.
+const FRAME_HEADER_BYTES: usize = 64;
+/// Kind of the frame that describes a set.
+const SET_END: u8 = 6;
+
+/// Gives the description of each set in a backup the format of a release that is yet to come.
+fn make_set_newer(bytes: &mut [u8]) {
+    let mut rest = bytes;
+    while rest.len() >= FRAME_HEADER_BYTES {
+        let (header, behind) = rest.split_at_mut(FRAME_HEADER_BYTES);
+        let stored = u32::from_le_bytes(header[36..40].try_into().expect("four bytes"));
+        let (payload, next) = behind.split_at_mut(stored as usize);
+        if header[8] == SET_END {
+            let field = b"\"file_format\":";
+            let at = payload.windows(field.len()).position(|w| w == field);
+            payload[at.expect("a format") + field.len()] = b'9';
+            header[40..44].copy_from_slice(&crc32c::crc32c(payload).to_le_bytes());
+            let sum = crc32c::crc32c(&header[8..]);
+            header[4..8].copy_from_slice(&sum.to_le_bytes());
+        }
+        rest = next;
+    }
+}
+
+#[test]
+fn backups_of_a_later_release_are_refused_before_anything_is_replaced() {
+    let release = kept().pop().expect("a release");
+    let dir = unpack(&release);
+    let server = serve(&dir.path().join("data")).expect("opens the folder");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    server.sql(&[
+        "-Q",
+        &format!("BACKUP DATABASE upgraded TO DISK = '{}'", path("now.bak")),
+    ]);
+    let now = fs::read(path("now.bak")).expect("a backup");
+    let (mut set, mut medium) = (now.clone(), now);
+    make_set_newer(&mut set);
+    medium[3] = b'2';
+    let own = concat!(
+        "which is running version ",
+        env!("CARGO_PKG_VERSION"),
+        " (format"
+    );
+    let before = check(&server, "upgraded");
+    let later = path("later.bak");
+    for (bytes, told) in [
+        (set, "file 9, log "),
+        (medium, "unknown (format of the medium 2)"),
+    ] {
+        fs::write(&later, bytes).expect("a backup");
+        for statement in [
+            format!("RESTORE DATABASE upgraded FROM DISK = '{later}' WITH REPLACE"),
+            format!("RESTORE DATABASE another FROM DISK = '{later}'"),
+            format!("RESTORE LOG upgraded FROM DISK = '{later}'"),
+            format!("RESTORE VERIFYONLY FROM DISK = '{later}'"),
+            format!("RESTORE HEADERONLY FROM DISK = '{later}'"),
+            format!("RESTORE FILELISTONLY FROM DISK = '{later}'"),
+            format!("BACKUP DATABASE upgraded TO DISK = '{later}' WITH INIT"),
+        ] {
+            let said = server.refusal(&statement);
+            let clear = said.contains("Msg 3169, Level 16") && said.contains(own);
+            assert!(clear && said.contains(told), "{statement}: {said}");
+        }
+    }
+    assert_eq!(check(&server, "upgraded"), before);
+    // Whoever says so makes a new medium of it.
+    server.sql(&[
+        "-Q",
+        &format!("BACKUP DATABASE upgraded TO DISK = '{later}' WITH FORMAT; RESTORE VERIFYONLY FROM DISK = '{later}'"),
+    ]);
 }

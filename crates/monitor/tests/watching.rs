@@ -438,6 +438,33 @@ fn a_monitor_that_starts_again_stores_on_and_tells_no_statement_twice() {
     program.stop().expect("stops");
 }
 
+#[test]
+fn tables_of_a_later_release_are_left_alone() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let program = server(dir.path());
+    let options = common::options(&program);
+    for _ in 0..2 {
+        Repository::open(&options).expect("makes the tables, and knows them again");
+    }
+    let mut client = common::client(&program);
+    let later = "UPDATE DarumaMonitor.dbo.setting SET value = N'2' WHERE name = N'schema'; DROP TABLE DarumaMonitor.dbo.purge_run";
+    client.execute(later).expect(later);
+    let refused = Repository::open(&options).expect_err("is refused");
+    let said = refused.to_string();
+    assert!(
+        said.contains("its tables have version 2, this release has 1"),
+        "{said}"
+    );
+    let made = client
+        .query("SELECT OBJECT_ID(N'DarumaMonitor.dbo.purge_run')")
+        .expect("answers");
+    assert!(
+        made[0][0].is_null(),
+        "something is made in what is left alone"
+    );
+    program.stop().expect("stops");
+}
+
 /// Seconds with one flush each, as the sampler would bring them.
 fn seconds(from: i64, count: i64) -> Vec<Sample> {
     (1..=count)

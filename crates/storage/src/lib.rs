@@ -75,6 +75,7 @@ pub use check::{CheckReport, CheckWatch, Checker, Finding, FindingKind, TreeSumm
 pub use coordinator::{Directory, Outcome, ResolvedUnit};
 pub use copy::{DataCopy, FileExtents, LogChunk, LogSource, PageRun, check_pages, is_changed};
 pub use database::{Database, FileContent};
+pub use datafile::FORMAT_VERSION as FILE_FORMAT;
 pub use engine::{Engine, EngineConfig};
 pub use epoch::{EPOCHS_MAX, Epoch, Epochs};
 pub use error::{Result, StorageError, is_full};
@@ -83,8 +84,8 @@ pub use free::ClosedFiles;
 pub use lock::{Deadlock, DeadlockOwner, DeadlockWatch, Owner};
 pub use log::rebuild::{LogSection, Stop};
 pub use log::{
-    BlockError, CommitPoint, DelayedStats, Fed, FeedBlock, FeedLimit, LogFeed, LogFlusher, LogHold,
-    LogLine, LogListing, LogWriterSignal, NoFeed, VlfInfo, inspect_unpadded,
+    BlockError, CommitPoint, DelayedStats, Fed, FeedBlock, FeedLimit, LOG_FORMAT, LogFeed,
+    LogFlusher, LogHold, LogLine, LogListing, LogWriterSignal, NoFeed, VlfInfo, inspect_unpadded,
 };
 pub use mend::Mending;
 pub use meter::IoStats;

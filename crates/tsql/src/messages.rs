@@ -1732,6 +1732,11 @@ const MESSAGES: &[Message] = &[
         "The tail of the log for the database \"%ls\" has not been backed up. Use BACKUP LOG WITH NORECOVERY to backup the log if it contains work you do not want to lose. Use the WITH REPLACE or WITH STOPAT clause of the RESTORE statement to just overwrite the contents of the log.",
     ),
     m(
+        3169,
+        16,
+        "The database was backed up on a server running version %ls. That version is incompatible with this server, which is running version %ls. Either restore the database on a server that supports the backup, or use a backup that is compatible with this server.",
+    ),
+    m(
         3182,
         16,
         "The backup set cannot be restored because the database was damaged when the backup occurred. Salvage attempts may exploit WITH CONTINUE_AFTER_ERROR.",

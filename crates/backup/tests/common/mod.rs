@@ -264,6 +264,7 @@ pub fn dump(db: &Arc<Database>, tree: TreeId) -> Model {
 /// What a layer above would say.
 pub fn info(kind: BackupKind) -> SetInfo {
     SetInfo {
+        origin: Origin::default(),
         set: Random16::default(),
         position: 0,
         kind,

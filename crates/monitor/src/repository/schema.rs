@@ -1,7 +1,8 @@
 //! Tables and procedures of the repository.
 //!
 //! Theory: wide rows in plain SQL, for people who query them: a column for each figure of [`crate::figures`], and at the coarser
-//! levels its least and most. A figure that came later is added as a column when the monitor starts. The database commits
+//! levels its least and most. A figure that came later is added as a column when the monitor starts; any other change gives the tables
+//! another [`VERSION`], and a monitor leaves alone what a later release has made. The database commits
 //! durably by default; collection and purge ask for delayed durability where a loss of a second does no harm.
 
 use super::levels::{LEVELS, WAIT_LEVELS};
@@ -11,6 +12,9 @@ use std::fmt::Write;
 
 /// Name of the repository's database.
 pub const DATABASE: &str = "DarumaMonitor";
+
+/// Version of the tables, kept as the setting `schema`.
+pub const VERSION: u32 = 1;
 
 /// Role that may look.
 pub const READER: &str = "monitor_reader";
@@ -150,6 +154,7 @@ const TICK_HEAD: &str = "server_id smallint NOT NULL, at datetime2(3) NOT NULL, 
 
 /// Makes the database and everything in it that is not there yet.
 pub fn create(client: &mut Client) -> Result<(), ClientError> {
+    client.execute(&refuse_later())?;
     client.execute(&format!(
         "IF DB_ID(N'{DATABASE}') IS NULL EXEC (N'CREATE DATABASE {DATABASE}; ALTER DATABASE {DATABASE} SET RECOVERY SIMPLE;');"
     ))?;
@@ -175,6 +180,10 @@ pub fn create(client: &mut Client) -> Result<(), ClientError> {
     for level in LEVELS {
         ticks(client, level.table, level == LEVELS[0])?;
     }
+    client.execute(&format!(
+        "IF NOT EXISTS (SELECT * FROM dbo.setting WHERE name = N'schema') \
+         INSERT dbo.setting (name, value) VALUES (N'schema', N'{VERSION}');"
+    ))?;
     client.execute(PURGE)?;
     for role in [READER, ADMIN] {
         client.execute(&format!(
@@ -182,6 +191,18 @@ pub fn create(client: &mut Client) -> Result<(), ClientError> {
         ))?;
     }
     first_rules(client)
+}
+
+/// An error where a later release has made the tables: it may mean other things by them. The inner batch is compiled only where they are.
+fn refuse_later() -> String {
+    format!(
+        "IF OBJECT_ID(N'{DATABASE}.dbo.setting') IS NOT NULL EXEC (N'\
+         DECLARE @found int = (SELECT TRY_CAST(value AS int) FROM {DATABASE}.dbo.setting WHERE name = N''schema''); \
+         IF @found > {VERSION} BEGIN \
+         DECLARE @words nvarchar(400) = CONCAT(N''a later release of the monitor made the database {DATABASE}: its tables have version '', \
+         @found, N'', this release has {VERSION}. Run the later one, or name another server for the repository''); \
+         THROW 50000, @words, 1; END;');"
+    )
 }
 
 fn table(client: &mut Client, name: &str, columns: &str) -> Result<(), ClientError> {

@@ -22,7 +22,7 @@ pub use room::{
     BLOCK_ROOM_BYTES, CHECKPOINT_RESERVE_BYTES, ENDINGS_RESERVE_BYTES, Extension, Left, Placement,
     Room, Tried,
 };
-pub use vlf::{Filled, VlfInfo, file_header, unwritten_header};
+pub use vlf::{FORMAT_VERSION, Filled, VlfInfo, file_header, unwritten_header};
 
 use super::block::BLOCK_ALIGN_BYTES;
 use super::hold::Need;
@@ -34,7 +34,7 @@ use crate::meter::metered;
 use crate::planted::{Bug, planted};
 use daruma_base::{Env, Lsn, OpenMode, reached};
 use std::sync::Arc;
-use vlf::{FORMAT_VERSION, VLF_HELD_AT, VLF_UNWRITTEN_AT, Vlf, is_place_in_stream, is_vlf_header};
+use vlf::{VLF_HELD_AT, VLF_UNWRITTEN_AT, Vlf, is_place_in_stream, is_vlf_header};
 
 /// First bytes of a log file.
 pub const FILE_MAGIC: u32 = 0x474F_4C44; // "DLOG"

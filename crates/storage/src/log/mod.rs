@@ -45,7 +45,9 @@ pub use block::RECORD_BYTES_MAX;
 pub use delayed::{DelayedBound, DelayedStats, LogWriterSignal};
 pub use describe::{LogLine, LogListing};
 pub use feed::{Fed, FeedBlock, FeedLimit, LogFeed, NoFeed, inspect_unpadded};
-pub use file::{FILE_MAGIC as LOG_MAGIC, FIRST_LSN, NOTHING, OLDEST_PAGE, VlfInfo};
+pub use file::{
+    FILE_MAGIC as LOG_MAGIC, FIRST_LSN, FORMAT_VERSION as LOG_FORMAT, NOTHING, OLDEST_PAGE, VlfInfo,
+};
 pub use flusher::LogFlusher;
 pub use follow::BlockError;
 pub use hold::{LogHold, Need};

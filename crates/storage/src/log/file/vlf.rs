@@ -10,7 +10,7 @@ pub(super) const VLF_UNWRITTEN_AT: usize = 48;
 pub(super) const VLF_HELD_AT: usize = 56;
 const SECTOR_BYTES: usize = 512;
 /// 3: records that begin an epoch.
-pub(super) const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 3;
 
 /// One VLF as `sys.dm_db_log_info` shows it.
 #[derive(Clone, Copy, Debug)]

@@ -223,6 +223,7 @@ fn sql_error(error: BackupError) -> SqlError {
             let number = if action == "read" { 3203 } else { 3202 };
             messages::error(number, &[&device, &system_error(&source)])
         }
+        BackupError::OtherRelease { found, own } => messages::error(3169, &[&found, &own]),
         BackupError::Malformed { device, .. } => messages::error(3241, &[&device]),
         BackupError::Damaged { device, what } => messages::error(3203, &[&device, &what]),
         BackupError::DamagedSet => messages::error(3182, &[]),

@@ -12,7 +12,7 @@ use crate::messages;
 use crate::session::Execution;
 use daruma_backup::{
     self as engine, BackupError, BackupKind, Destination, Device, DiskDevice, MediaLabel, MediaSet,
-    Random16, Request, SetInfo, Tuning,
+    Origin, Random16, Request, SetInfo, Tuning,
 };
 use daruma_base::{Lsn, PageId};
 use daruma_catalog::DatabaseDef;
@@ -324,6 +324,7 @@ impl Job<'_, '_> {
         let path = path_of(&def);
         let base = self.base().ok();
         Ok(SetInfo {
+            origin: Origin::default(),
             set: Random16::default(),
             position: 0,
             kind: BackupKind::Full,
