@@ -1,4 +1,5 @@
-//! Server configuration options, as `sp_configure` and `sys.configurations` show them.
+//! Server configuration options, as `sp_configure`, `sys.configurations` and the reference of the book show them: each is defined once, in
+//! [`OPTIONS`], with what it is about.
 //!
 //! A changed value waits as `value` until RECONFIGURE makes it the `value_in_use` (options that need a restart keep
 //! the old one until then).
@@ -25,8 +26,16 @@ pub struct ConfigurationOption {
     pub default: i64,
     pub is_dynamic: bool,
     pub is_advanced: bool,
+    /// Something here depends on it. Others are taken, since scripts set them, and change nothing.
+    pub is_obeyed: bool,
+    /// The description of `sys.configurations`.
+    pub about: &'static str,
 }
 
+const OBEYED: bool = true;
+const NOTED: bool = false;
+
+#[expect(clippy::too_many_arguments, reason = "a line of the table")]
 const fn option(
     id: i32,
     name: &'static str,
@@ -35,6 +44,8 @@ const fn option(
     default: i64,
     is_dynamic: bool,
     is_advanced: bool,
+    is_obeyed: bool,
+    about: &'static str,
 ) -> ConfigurationOption {
     ConfigurationOption {
         id,
@@ -44,176 +55,59 @@ const fn option(
         default,
         is_dynamic,
         is_advanced,
+        is_obeyed,
+        about,
     }
 }
 
 /// The options known, by id.
+#[rustfmt::skip]
 pub const OPTIONS: &[ConfigurationOption] = &[
-    option(101, "recovery interval (min)", 0, 32_767, 0, true, true),
-    option(102, "allow updates", 0, 1, 0, true, false),
-    option(103, "user connections", 0, 32_767, 0, false, true),
-    option(106, "locks", 5_000, 2_147_483_647, 0, false, true),
-    option(107, "open objects", 0, 2_147_483_647, 0, false, true),
-    option(109, "fill factor (%)", 0, 100, 0, false, true),
-    option(115, "nested triggers", 0, 1, 1, true, false),
-    option(116, "allow server trigger recursion", 0, 1, 1, true, false),
-    option(117, "remote access", 0, 1, 1, false, false),
-    option(124, "default language", 0, 9_999, 0, true, false),
-    option(503, "max worker threads", 128, 65_535, 0, true, true),
-    option(
-        505,
-        "network packet size (B)",
-        512,
-        32_767,
-        4_096,
-        true,
-        true,
-    ),
-    option(518, "show advanced options", 0, 1, 0, true, false),
-    option(542, "remote proc trans", 0, 1, 0, true, false),
-    option(
-        1505,
-        "index create memory (KB)",
-        704,
-        2_147_483_647,
-        0,
-        true,
-        true,
-    ),
-    option(
-        1519,
-        "remote login timeout (s)",
-        0,
-        2_147_483_647,
-        10,
-        true,
-        false,
-    ),
-    option(
-        1520,
-        "remote query timeout (s)",
-        0,
-        2_147_483_647,
-        600,
-        true,
-        false,
-    ),
-    option(1531, "cursor threshold", -1, 2_147_483_647, -1, true, true),
-    option(1534, "user options", 0, 32_767, 0, true, false),
-    option(
-        1535,
-        "affinity mask",
-        -2_147_483_648,
-        2_147_483_647,
-        0,
-        true,
-        true,
-    ),
-    option(
-        1536,
-        "max text repl size (B)",
-        -1,
-        2_147_483_647,
-        65_536,
-        true,
-        false,
-    ),
-    option(
-        1538,
-        "cost threshold for parallelism",
-        0,
-        32_767,
-        5,
-        true,
-        true,
-    ),
-    option(1539, "max degree of parallelism", 0, 32_767, 0, true, true),
-    option(
-        1540,
-        "min memory per query (KB)",
-        512,
-        2_147_483_647,
-        1_024,
-        true,
-        true,
-    ),
-    option(1541, "query wait (s)", -1, 2_147_483_647, -1, true, true),
-    option(
-        1543,
-        "min server memory (MB)",
-        0,
-        2_147_483_647,
-        0,
-        true,
-        true,
-    ),
-    option(
-        1544,
-        "max server memory (MB)",
-        128,
-        2_147_483_647,
-        2_147_483_647,
-        true,
-        true,
-    ),
-    option(
-        1545,
-        "query governor cost limit",
-        0,
-        2_147_483_647,
-        0,
-        true,
-        true,
-    ),
-    option(1562, "clr enabled", 0, 1, 0, true, false),
-    option(1568, "default trace enabled", 0, 1, 1, true, true),
-    option(
-        1569,
-        "blocked process threshold (s)",
-        0,
-        86_400,
-        0,
-        true,
-        true,
-    ),
-    option(1579, "backup compression default", 0, 1, 1, true, false),
-    option(1581, "optimize for ad hoc workloads", 0, 1, 0, true, true),
-    option(
-        1583,
-        "contained database authentication",
-        0,
-        1,
-        0,
-        true,
-        false,
-    ),
-    option(1584, "backup checksum default", 0, 1, 0, true, false),
-    option(
-        1588,
-        "ADR cleaner retry timeout (min)",
-        0,
-        32_767,
-        15,
-        true,
-        true,
-    ),
-    option(1590, "ADR Preallocation Factor", 0, 32_767, 4, true, true),
-    option(
-        1598,
-        CLEANER_THREADS,
-        1,
-        32_767,
-        REVERTERS_MAX as i64,
-        true,
-        true,
-    ),
-    option(16_384, "Agent XPs", 0, 1, 0, true, true),
-    option(16_386, "Database Mail XPs", 0, 1, 0, true, true),
-    option(16_387, "SMO and DMO XPs", 0, 1, 1, true, true),
-    option(16_388, "Ole Automation Procedures", 0, 1, 0, true, true),
-    option(16_390, "xp_cmdshell", 0, 1, 0, true, true),
-    option(16_391, "Ad Hoc Distributed Queries", 0, 1, 0, true, true),
-    option(20_001, ABSENT_REPLICA_LOG, 0, 2_147_483_647, 0, true, true),
+    option(101, "recovery interval (min)", 0, 32_767, 0, true, true, NOTED, "Longest recovery that checkpoints aim at, in minutes; the database's TARGET_RECOVERY_TIME counts here"),
+    option(102, "allow updates", 0, 1, 0, true, false, NOTED, "Changes of system tables; they are never allowed"),
+    option(103, "user connections", 0, 32_767, 0, false, true, OBEYED, "Most connections at a time; 0: as many as the server takes"),
+    option(106, "locks", 5_000, 2_147_483_647, 0, false, true, NOTED, "Locks that are kept ready; memory alone bounds them here"),
+    option(107, "open objects", 0, 2_147_483_647, 0, false, true, NOTED, "Objects that may be open; memory alone bounds them here"),
+    option(109, "fill factor (%)", 0, 100, 0, false, true, NOTED, "How full pages of new indexes are; pages split in the middle here"),
+    option(115, "nested triggers", 0, 1, 1, true, false, OBEYED, "1: what an AFTER trigger changes fires triggers"),
+    option(116, "allow server trigger recursion", 0, 1, 1, true, false, NOTED, "1: triggers of the server may fire themselves; there are none here"),
+    option(117, "remote access", 0, 1, 1, false, false, NOTED, "Procedures that other servers run here; there are no linked servers here"),
+    option(124, "default language", 0, 9_999, 0, true, false, OBEYED, "Language of logins that are made from now on"),
+    option(503, "max worker threads", 128, 65_535, 0, true, true, NOTED, "Threads for requests; each connection has its own here"),
+    option(505, "network packet size (B)", 512, 32_767, 4_096, true, true, NOTED, "Size of packets; the client's wish counts here"),
+    option(518, "show advanced options", 0, 1, 0, true, false, OBEYED, "1: sp_configure shows and changes all options"),
+    option(542, "remote proc trans", 0, 1, 0, true, false, NOTED, "1: procedures of other servers run in distributed transactions; there are no linked servers here"),
+    option(1505, "index create memory (KB)", 704, 2_147_483_647, 0, true, true, NOTED, "Memory for building an index; what there is counts here"),
+    option(1519, "remote login timeout (s)", 0, 2_147_483_647, 10, true, false, NOTED, "How long to wait for another server's login; there are no linked servers here"),
+    option(1520, "remote query timeout (s)", 0, 2_147_483_647, 600, true, false, NOTED, "How long to wait for another server's rows; there are no linked servers here"),
+    option(1531, "cursor threshold", -1, 2_147_483_647, -1, true, true, NOTED, "Rows from which on a keyset is built beside the batch; never here"),
+    option(1534, "user options", 0, 32_767, 0, true, false, OBEYED, "SET options that sessions begin with, as a sum of bits"),
+    option(1535, "affinity mask", -2_147_483_648, 2_147_483_647, 0, true, true, NOTED, "Processors that the server uses; the system chooses here"),
+    option(1536, "max text repl size (B)", -1, 2_147_483_647, 65_536, true, false, NOTED, "Longest value that replication takes; there is none here"),
+    option(1538, "cost threshold for parallelism", 0, 32_767, 5, true, true, NOTED, "Cost from which on plans are parallel; statements have one thread here"),
+    option(1539, "max degree of parallelism", 0, 32_767, 0, true, true, NOTED, "Threads of a statement; statements have one here"),
+    option(1540, "min memory per query (KB)", 512, 2_147_483_647, 1_024, true, true, NOTED, "Least memory of a query; it takes what it needs here"),
+    option(1541, "query wait (s)", -1, 2_147_483_647, -1, true, true, OBEYED, "How long a statement waits for memory; -1: 300 seconds"),
+    option(1543, "min server memory (MB)", 0, 2_147_483_647, 0, true, true, NOTED, "Memory that the server does not give back; it keeps none back here"),
+    option(1544, "max server memory (MB)", 128, 2_147_483_647, 2_147_483_647, true, true, OBEYED, "Most memory of the server, beside pages, whose share is that of its start"),
+    option(1545, "query governor cost limit", 0, 2_147_483_647, 0, true, true, OBEYED, "Cost from which on queries are refused; 0 alone"),
+    option(1562, "clr enabled", 0, 1, 0, true, false, NOTED, "1: assemblies may run; there are none here"),
+    option(1568, "default trace enabled", 0, 1, 1, true, true, NOTED, "1: the default trace runs; there is none here"),
+    option(1569, "blocked process threshold (s)", 0, 86_400, 0, true, true, NOTED, "Seconds after which a session that is blocked is reported; there is no such report here"),
+    option(1579, "backup compression default", 0, 1, 1, true, false, OBEYED, "1: backups are compressed unless they say otherwise"),
+    option(1581, "optimize for ad hoc workloads", 0, 1, 0, true, true, NOTED, "1: a plan is kept from its second use on; statistics of plans decide here"),
+    option(1583, "contained database authentication", 0, 1, 0, true, false, OBEYED, "1: users with passwords in databases; 0 alone"),
+    option(1584, "backup checksum default", 0, 1, 0, true, false, NOTED, "1: backups have checksums unless they say otherwise; they always have here"),
+    option(1588, "ADR cleaner retry timeout (min)", 0, 32_767, 15, true, true, NOTED, "How long the version cleaner tries to get a lock; it needs none here"),
+    option(1590, "ADR Preallocation Factor", 0, 32_767, 4, true, true, NOTED, "Pages of the version store that are kept ready; the store grows as it needs here"),
+    option(1598, CLEANER_THREADS, 1, 32_767, REVERTERS_MAX as i64, true, true, OBEYED, "Threads that revert aborted transactions of a database beside the background one"),
+    option(16_384, "Agent XPs", 0, 1, 0, true, true, NOTED, "1: procedures of the agent may be run; there is no agent here"),
+    option(16_386, "Database Mail XPs", 0, 1, 0, true, true, NOTED, "1: mail can be sent; none is sent here"),
+    option(16_387, "SMO and DMO XPs", 0, 1, 1, true, true, NOTED, "1: procedures of the management objects may be run; they always may here"),
+    option(16_388, "Ole Automation Procedures", 0, 1, 0, true, true, NOTED, "1: OLE objects can be used; there are none here"),
+    option(16_390, "xp_cmdshell", 0, 1, 0, true, true, OBEYED, "1: commands of the system can be run; 0 alone"),
+    option(16_391, "Ad Hoc Distributed Queries", 0, 1, 0, true, true, NOTED, "1: OPENROWSET and OPENDATASOURCE of other servers; there are none here"),
+    option(20_001, ABSENT_REPLICA_LOG, 0, 2_147_483_647, 0, true, true, OBEYED, "Megabytes of log that a primary keeps for a replica that is away; 0: all that it lacks"),
 ];
 
 /// Values of one option.
@@ -300,5 +194,45 @@ pub fn find_prefix(name: &str) -> Result<&'static ConfigurationOption> {
         (Some(option), None) => Ok(option),
         (Some(_), Some(_)) => Err(messages::error(15124, &[&name])),
         _ => Err(messages::error(15123, &[&name])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_that_change_nothing_are_said_to() {
+        let compatibility = include_str!("../../../../COMPAT.md");
+        let row = compatibility
+            .lines()
+            .find(|line| line.starts_with("| Server, sp_configure |"));
+        let row = row.expect("a row");
+        for option in OPTIONS {
+            let is_said = row.contains(option.name);
+            assert_ne!(is_said, option.is_obeyed, "{}", option.name);
+            assert!(!option.about.is_empty() && option.about.len() <= 255);
+        }
+    }
+
+    #[test]
+    fn options_are_there_once_and_begin_within_their_limits() {
+        for (at, option) in OPTIONS.iter().enumerate() {
+            let others = OPTIONS.iter().skip(at + 1);
+            assert!(
+                others
+                    .into_iter()
+                    .all(|o| o.id > option.id && o.name != option.name),
+                "{}",
+                option.name
+            );
+            // 0 is "as the server thinks" also where the least value is above it.
+            let begins = option.default == 0 || option.default >= option.minimum;
+            assert!(
+                begins && option.default <= option.maximum,
+                "{}",
+                option.name
+            );
+        }
     }
 }

@@ -416,7 +416,7 @@ fn sysconfigures(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         rows.add()
             .set("value", value)
             .set("config", option.id)
-            .set("comment", option.name)
+            .set("comment", option.about)
             .set("status", status);
     }
     Ok(())

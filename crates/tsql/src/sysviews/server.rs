@@ -55,7 +55,7 @@ fn configurations(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("minimum", option.minimum)
             .set("maximum", option.maximum)
             .set("value_in_use", values.value_in_use)
-            .set("description", option.name)
+            .set("description", option.about)
             .set("is_dynamic", option.is_dynamic)
             .set("is_advanced", option.is_advanced);
     }
