@@ -112,7 +112,7 @@ fn a_killed_server_comes_back_into_its_role_and_a_forced_failover_keeps_what_was
     alfa.wait_for(OTHER_STATE, "SYNCHRONIZED");
     insert(&alfa, 0..50);
 
-    // The secondary is killed: commits wait until its session times out, then go on without it.
+    // The secondary is killed: its connections are closed by its machine, and commits go on without it.
     bravo.kill();
     insert(&alfa, 50..100);
     alfa.wait_for(OTHER_STATE, "NOT SYNCHRONIZING");

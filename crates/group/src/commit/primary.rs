@@ -5,7 +5,7 @@
 //! | outside | connected, synchronous, lacks at most one window | in `W`: commits wait for it |
 //! | in `W` | its acknowledgement reaches `quorum` | the judge is asked to list it |
 //! | in `W` | the judge lists it | in `S`: SYNCHRONIZED |
-//! | in `S` | a clock ran out, suspended, asynchronous, removed | the judge is asked to take it out; **commits go on waiting** |
+//! | in `S` | a clock ran out, gone, suspended, asynchronous, removed | the judge is asked to take it out; **commits go on waiting** |
 //! | in `W`, leaving | the judge has it out | outside: commits that waited for it go on |
 //! | any | the judge is at another epoch | this primary is fenced: what waits ends with an unknown outcome |
 //!
@@ -59,7 +59,7 @@ pub enum PrimaryInput {
     Up(ReplicaId),
     /// The connection broke; its clocks go on.
     Down(ReplicaId),
-    /// One of its clocks ran out.
+    /// One of its clocks ran out, or it is known to be gone.
     Lost(ReplicaId),
     /// What a replica has hard.
     Ack {
@@ -484,7 +484,7 @@ impl Primary {
         self.rules.synchronous && self.peer(replica).is_some_and(is)
     }
 
-    /// May commits wait for it? A participant whose connection broke stays one until a clock runs out.
+    /// May commits wait for it? A participant whose connection broke stays one until a clock runs out, or it is known to be gone.
     fn stays(&self, replica: ReplicaId) -> bool {
         let may = |p: &Peer| !p.suspended && !p.lost;
         self.is_synchronous(replica) && self.peer(replica).is_some_and(may)

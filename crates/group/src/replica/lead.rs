@@ -486,7 +486,8 @@ impl Led {
         link.send(Message::Lead { database, lead });
     }
 
-    /// Its connection has ended; another may be left, and counts if there is no newer one.
+    /// Its connection has ended; another may be left, and counts if there is no newer one. Commits go on without a replica that has ended it itself,
+    /// once the judge does not list it any more; one that is not heard of has until a clock runs out.
     pub fn disconnected(&self, link: &Arc<Link>, left: Option<&Arc<Link>>) {
         let replica = link.peer().replica;
         let mut state = self.state.lock();
@@ -498,7 +499,12 @@ impl Led {
         state.links.retain(|(r, _)| *r != replica);
         let left = left.filter(|left| !left.is_closed());
         state.links.extend(left.map(|left| (replica, left.clone())));
-        let done = self.step_latched(&mut state, PrimaryInput::Down(replica));
+        let mut done = self.step_latched(&mut state, PrimaryInput::Down(replica));
+        let is_gone = left.is_none() && link.is_ended_by_peer();
+        // As where a clock runs out: a log that has failed gives nobody up.
+        if is_gone && !self.shared.log.has_failed() {
+            done.and(self.step_latched(&mut state, PrimaryInput::Lost(replica)));
+        }
         drop(state);
         self.finish(done);
         left.into_iter().for_each(|left| self.tell(left));

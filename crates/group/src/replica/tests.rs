@@ -512,6 +512,28 @@ fn a_commit_waits_for_a_disk_that_hangs_until_its_replica_has_left() {
     group.wait_synchronized(0, 1);
 }
 
+/// A process that was killed has its connections closed by its machine: nobody waits for a clock.
+#[test]
+fn a_commit_goes_on_without_a_replica_that_has_closed_its_connection() {
+    let group = Group::new(2, LONG);
+    let link = group.connect(1, 0);
+    group.wait_synchronized(0, 1);
+    group.servers[1].log.change(|s| s.hangs = true);
+    let log = &group.servers[0].log;
+    let end = log.commit("nobody else has it");
+    assert!(log.state.lock().quorum < end.0);
+    link.close();
+    log.wait("the acknowledgement without it", |s| s.quorum >= end.0);
+    assert!(group.servers[1].log.state.lock().here < end.0);
+    assert!(
+        !group.file(0).standing().record.members.contains(id(1)),
+        "out of the record before it was released"
+    );
+    group.servers[1].log.change(|s| s.hangs = false);
+    group.wait_synchronized(0, 1);
+    assert_eq!(log.bytes(), group.servers[1].log.bytes());
+}
+
 /// Whoever is listed may take over from a primary that can write no more: it must stay listed, whatever the primary cannot read or hear.
 #[test]
 fn a_primary_whose_log_has_failed_gives_up_nobody() {

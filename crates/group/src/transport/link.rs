@@ -115,7 +115,33 @@ struct Out {
     control: Control,
     /// Bytes of blocks that may leave.
     credit: i64,
-    closed: bool,
+    /// How it ended: the first that was seen.
+    end: Option<End>,
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// This side closed it.
+    Here,
+    /// The peer closed it, or its machine said that nobody is there any more.
+    Peer,
+    /// Nothing came or went, or what came could not be read.
+    Lost,
+}
+
+impl End {
+    fn of(error: &LinkError) -> End {
+        use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+        match error {
+            LinkError::Farewell(_) => End::Peer,
+            LinkError::Socket(e) => match e.kind() {
+                BrokenPipe | ConnectionAborted | ConnectionReset => End::Peer,
+                _ => End::Lost,
+            },
+            _ => End::Lost,
+        }
+    }
 }
 
 impl Link {
@@ -137,7 +163,7 @@ impl Link {
         let out = Out {
             control: Control::default(),
             credit: i64::from(peer.window_bytes),
-            closed: false,
+            end: None,
         };
         Ok(Arc::new(Link {
             peer,
@@ -224,12 +250,21 @@ impl Link {
 
     /// Has it ended, or is it about to?
     pub fn is_closed(&self) -> bool {
-        self.out.lock().closed
+        self.out.lock().end.is_some()
+    }
+
+    /// Has the peer ended it, as a process does that ends or is killed? One that is frozen, or cut off, is only not heard of.
+    pub fn is_ended_by_peer(&self) -> bool {
+        self.out.lock().end == Some(End::Peer)
     }
 
     /// Ends the connection; its threads notice.
     pub fn close(&self) {
-        self.out.lock().closed = true;
+        self.end(End::Here);
+    }
+
+    fn end(&self, how: End) {
+        self.out.lock().end.get_or_insert(how);
         self.wake();
         // Nothing to be done about a socket that is closed already.
         let _ = self.socket.shutdown(Shutdown::Both);
@@ -246,7 +281,9 @@ impl Link {
             Ok(_) => self.read_until_closed(handler),
             Err(_) => Err(LinkError::Closed),
         };
-        self.close();
+        if let Err(why) = &read {
+            self.end(End::of(why));
+        }
         let written = writer.ok().and_then(|w| w.join().ok()).unwrap_or(Ok(()));
         let shipped = self.lanes.lock().end();
         drop(shipped);
@@ -268,7 +305,10 @@ impl Link {
                 self.take(handler, message.0, message.1)?;
             }
             let length = (&self.socket).read(&mut cipher).map_err(silent)?;
-            if length == 0 || self.out.lock().closed {
+            if length == 0 {
+                self.end(End::Peer);
+            }
+            if self.is_closed() {
                 return Err(LinkError::Closed);
             }
             self.heard_us.store(self.clock_us(), Ordering::Release);
@@ -354,7 +394,9 @@ impl Link {
                 break Err(e);
             }
         };
-        self.close();
+        if let Err(why) = &result {
+            self.end(End::of(why));
+        }
         result
     }
 
@@ -415,7 +457,7 @@ impl Link {
     /// Control messages that wait. `None`: the connection is closed.
     fn control(&self) -> Option<VecDeque<Message>> {
         let mut out = self.out.lock();
-        (!out.closed).then(|| out.control.take())
+        out.end.is_none().then(|| out.control.take())
     }
 
     fn gather_blocks(&self, plain: &mut Vec<u8>) -> Option<Duration> {
