@@ -7,7 +7,7 @@
 #   interop  ten unmodified drivers against a private server (tests/interop)
 #   backup   backups to object storage, against emulators of S3 and Azure (tests/backup)
 #   packages container image and Debian package on roots that have nothing else (tests/packages)
-#   differential  random statements compared with PostgreSQL, 20,000 results (tests/differential; DIFFERENTIAL_MINUTES for longer)
+#   differential  random statements compared with PostgreSQL, 20,000 results and some over large tables (tests/differential; DIFFERENTIAL_MINUTES for longer)
 #   crash    kill -9 under load for a minute, every acknowledged commit checked (tests/crash; CRASH_SECONDS for longer)
 #
 # Installs what is missing (Debian packages, Python, npm, Go and Maven packages). Ends non-zero when anything failed.
@@ -33,12 +33,14 @@ step() { # NAME COMMAND...
     fi
 }
 
-# First that a planted fault is noticed, then that there is none.
+# First that a planted fault is noticed, then that there is none: small tables, then large ones in little memory.
 compare_with_postgresql() {
     local seed="${DIFFERENTIAL_SEED:-5000}" length=(--results 20000)
     [ -z "${DIFFERENTIAL_MINUTES:-}" ] || length=(--minutes "$DIFFERENTIAL_MINUTES")
     tests/differential/run.sh --plant --minutes 1 --seed "$seed" > /dev/null \
-        && tests/differential/run.sh "${length[@]}" --seed "$seed"
+        && tests/differential/run.sh "${length[@]}" --seed "$seed" \
+        && tests/differential/run.sh --large --plant --rows 10000 --results 60 --minutes 0.5 --seed "$seed" > /dev/null \
+        && tests/differential/run.sh --large --rows 20000 --results 80 --minutes 0.5 --seed "$seed"
 }
 
 # mdBook is built once, into target/tools.

@@ -8,6 +8,9 @@
 #   --differences N  ends after so many differences (otherwise 10)
 #   --workers N      that work side by side (otherwise as many as there are processors)
 #   --plant          plants a fault in what Daruma is asked; ends well only if it is noticed
+#   --large          tables of up to 200,000 rows, a server with little memory (by seed), three sessions at once
+#   --rows N         rows of the largest table of --large
+#   --session N      the session of --large that --statement is meant for
 #   --server BINARY  Daruma's program (otherwise DARUMA_BIN or the release build of this work tree)
 #
 # PostgreSQL comes from Debian's package, runs as a user who is not root in a scratch folder, listens on a socket there and nowhere
@@ -23,10 +26,10 @@ limited=no
 while [ $# -gt 0 ]; do
     case "$1" in
         --minutes | --results | --statement) arguments+=("$1" "$2"); limited=yes; shift ;;
-        --seed | --differences | --workers) arguments+=("$1" "$2"); shift ;;
-        --plant) arguments+=("$1") ;;
+        --seed | --differences | --workers | --rows | --session) arguments+=("$1" "$2"); shift ;;
+        --plant | --large) arguments+=("$1") ;;
         --server) DARUMA_BIN="$2"; shift ;;
-        --help | -h) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        --help | -h) sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 0 ;;
         *) echo "unknown option $1" >&2; exit 2 ;;
     esac
     shift
@@ -92,6 +95,6 @@ status=0
 "$target/release/daruma-differential" --server "$binary" --postgres "$scratch/postgres" --scratch "$scratch/daruma" "${arguments[@]}" || status=$?
 if [ "$status" -ne 0 ]; then
     echo "the last lines of the server under test:" >&2
-    tail -n 20 "$scratch/daruma/server.log" "$scratch/daruma/data/log/errorlog" >&2 || true
+    tail -n 20 "$scratch"/daruma/{,large*/}{server.log,data/log/errorlog} >&2 2> /dev/null || true
 fi
 exit "$status"

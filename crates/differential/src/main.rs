@@ -10,6 +10,7 @@
 mod compare;
 mod draw;
 mod generate;
+mod large;
 mod peers;
 mod reduce;
 mod round;
@@ -61,6 +62,15 @@ struct Options {
     /// Plants a fault in what Daruma is asked, and ends well only if it is noticed.
     #[arg(long)]
     plant: bool,
+    /// Large tables, little memory, several sessions at once.
+    #[arg(long)]
+    large: bool,
+    /// Rows of the largest table of a round of --large.
+    #[arg(long, default_value_t = 200_000)]
+    rows: u32,
+    /// The session of --large whose --statement is meant.
+    #[arg(long, default_value_t = 0)]
+    session: usize,
 }
 
 /// When to end, and what was counted so far.
@@ -77,6 +87,9 @@ fn main() -> ExitCode {
     let options = Options::parse();
     let seed = options.seed.unwrap_or_else(seed_by_time);
     println!("seed {seed}");
+    if options.large {
+        return large::run(&options, seed);
+    }
     let spec = ServerSpec {
         program: options.server.clone(),
         folder: options.scratch.clone(),

@@ -75,6 +75,11 @@ impl Postgres {
         self.must(&format!("SET statement_timeout = {POSTGRES_LIMIT_MS}"));
     }
 
+    /// Statements are stopped after so long from now on.
+    pub fn set_limit(&mut self, limit: Duration) {
+        self.must(&format!("SET statement_timeout = {}", limit.as_millis()));
+    }
+
     /// Runs a text and gives its results, or why there are none.
     pub fn ask(&mut self, text: &str) -> Result<Answer, Refusal> {
         let begun = Instant::now();
@@ -140,7 +145,8 @@ impl Daruma {
         self.ask_within(text, DARUMA_LIMIT)
     }
 
-    fn ask_within(&mut self, text: &str, limit: Duration) -> Result<Answer, Refusal> {
+    /// The same, given up after `limit`.
+    pub fn ask_within(&mut self, text: &str, limit: Duration) -> Result<Answer, Refusal> {
         let begun = Instant::now();
         let results = self.results(text, limit);
         // A connection whose statement was given up may still be busy with it.
