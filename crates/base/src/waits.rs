@@ -48,6 +48,7 @@ wait_kinds! {
     ResourceSemaphore = "RESOURCE_SEMAPHORE",
     IoCompletion = "IO_COMPLETION",
     HadrSyncCommit = "HADR_SYNC_COMMIT",
+    HadrThrottleSendQueue = "HADR_THROTTLE_LOG_RATE_SEND_RECV_QUEUE_SIZE",
 }
 
 impl WaitKind {

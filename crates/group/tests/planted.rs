@@ -67,6 +67,53 @@ fn bugs_of_joining_and_leaving_are_found() {
     );
 }
 
+/// Scenario 31: a load waits for a replica that is lost.
+#[test]
+fn writers_who_are_held_back_for_nobody_are_found() {
+    is_found(
+        Bug::HoldBackForTheLost,
+        World::joined,
+        Budget {
+            losses: 2,
+            ..NOTHING
+        },
+    );
+}
+
+/// Commits wait for the lease where nobody else is waited for, and writers do not.
+#[test]
+fn writers_are_not_held_back_for_a_lease() {
+    let record = Record::first(EpochId { number: 2, id: 20 }, replica(0));
+    let config = ReplicaConfig {
+        replica: replica(1),
+        synchronous: false,
+    };
+    let rules = Rules {
+        synchronous: true,
+        required: 0,
+        window_bytes: 10,
+        leased: true,
+        replicas: vec![config],
+    };
+    let mut primary = Primary::new(replica(0), record, Lsn(1), Lsn::NONE, rules.clone());
+    let (end, here) = (Lsn(90), Lsn(90));
+    let mut told = primary.step(PrimaryInput::Stand(true));
+    told.extend(primary.step(PrimaryInput::Log { end, here }));
+    told.extend(primary.step(PrimaryInput::Up(replica(1))));
+    told.extend(primary.step(PrimaryInput::Ack {
+        from: replica(1),
+        epoch: record.epoch,
+        here: Lsn(85),
+    }));
+    assert_eq!(told, [PrimaryOutput::Raise(Lsn(90)), PrimaryOutput::Open]);
+    let replicas = vec![ReplicaConfig {
+        synchronous: true,
+        ..config
+    }];
+    let told = primary.step(PrimaryInput::Configure(Rules { replicas, ..rules }));
+    assert!(told.contains(&PrimaryOutput::HoldBack(true)), "{told:?}");
+}
+
 /// Scenario 12 and what a commit is.
 #[test]
 fn bugs_of_acknowledging_are_found() {

@@ -31,11 +31,13 @@ pub fn put(db: &Database, txn: &Txn, filegroup: u16, bytes: &[u8]) -> Result<Blo
     let mut index = first;
     let mut listed = 0;
     for chunk in bytes.chunks(DATA_BYTES * PAGES_PER_RECORD) {
+        db.hold_back(txn.owner())?;
         if listed + PAGES_PER_RECORD > INDEX_ENTRIES {
             index = chain_index(db, filegroup, index)?;
             listed = 0;
         }
         listed += append_data(db, filegroup, index, chunk)?;
+        db.note_ahead(txn.owner(), chunk.len() as u64);
     }
     Ok(BlobRef {
         first,

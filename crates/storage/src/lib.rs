@@ -18,6 +18,7 @@
 //! refused with [`WriteOutcome::Changed`] and the caller reads again and decides anew. A write that meets a row of
 //! an active transaction waits for that transaction first.
 
+mod ahead;
 mod alloc;
 mod api;
 mod aside;

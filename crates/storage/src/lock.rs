@@ -13,6 +13,7 @@
 //!
 //! Latches: shard, then nothing; the graph is taken alone. No page latch is held while waiting here.
 
+use crate::ahead::OwnerAhead;
 use crate::api::{LockDescription, LockInfo, LockMode, LockResource, TreeId};
 use crate::error::{Result, StorageError};
 use crate::sync::{Condvar, Mutex};
@@ -46,6 +47,8 @@ pub struct Owner {
     pub deadlock_priority: AtomicI64,
     /// Log written by the current transaction: the cost of choosing it as victim.
     pub(crate) log_bytes: AtomicU64,
+    /// What it is to those who may be held back (`crate::ahead`).
+    pub(crate) ahead: OwnerAhead,
     victim: AtomicBool,
     /// Owners of the deadlock that it was chosen to end.
     cycle: Mutex<Vec<DeadlockOwner>>,
@@ -61,14 +64,25 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// An owner without locks. `id` is the session's number, `cancel` ends its waits.
+    /// An owner without locks. `id` is unique in the server, `cancel` ends its waits. What it writes belongs to no session, and is never held
+    /// back: others may wait for it.
     pub fn new(id: u64, cancel: CancelFlag) -> Arc<Owner> {
+        Owner::made(id, cancel, OwnerAhead::default())
+    }
+
+    /// The owner of what a session writes: beside synchronous replicas that lack much log it waits before it writes more.
+    pub fn of_session(id: u64, cancel: CancelFlag) -> Arc<Owner> {
+        Owner::made(id, cancel, OwnerAhead::of_session())
+    }
+
+    fn made(id: u64, cancel: CancelFlag, ahead: OwnerAhead) -> Arc<Owner> {
         Arc::new(Owner {
             id,
             cancel,
             lock_timeout_ms: AtomicI64::new(-1),
             deadlock_priority: AtomicI64::new(0),
             log_bytes: AtomicU64::new(0),
+            ahead,
             victim: AtomicBool::new(false),
             cycle: Mutex::default(),
             waits_since_ns: AtomicU64::new(0),
@@ -81,14 +95,19 @@ impl Owner {
         })
     }
 
-    /// When its wait for a lock began, on the engine's clock; of one that waits for none, its last.
+    /// When its wait for a lock or for replicas began, on the engine's clock; of one that waits for nothing, its last.
     pub fn waits_since(&self) -> Duration {
         Duration::from_nanos(self.waits_since_ns.load(Ordering::Relaxed))
     }
 
-    fn note_wait(&self, since: Duration) {
+    pub(crate) fn note_wait(&self, since: Duration) {
         let since_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
         self.waits_since_ns.store(since_ns, Ordering::Relaxed);
+    }
+
+    /// Does it wait because commit participants lack too much log?
+    pub fn is_held_back(&self) -> bool {
+        self.ahead.is_held_back()
     }
 
     fn in_deadlock(&self, now: Duration) -> DeadlockOwner {

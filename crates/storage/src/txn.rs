@@ -340,11 +340,12 @@ impl TxnState {
     }
 
     /// Between two statements' records rather than at each: what a deadlock costs is an estimate.
-    fn tell_log_bytes(&mut self, owner: &Owner) {
+    fn tell_log_bytes(&mut self, db: &Database, owner: &Owner) {
         let more = self.log_bytes - self.told_bytes;
         if more > 0 {
             owner.log_bytes.fetch_add(more, Ordering::Relaxed);
             self.told_bytes = self.log_bytes;
+            db.note_ahead(owner, more);
         }
     }
 
@@ -516,7 +517,7 @@ impl Txn {
         let db = &self.0.db;
         db.relieve_log();
         let mut state = self.0.state.lock();
-        state.tell_log_bytes(&self.0.owner);
+        state.tell_log_bytes(db, &self.0.owner);
         if state.is_sealed || state.is_statement_large(db) {
             self.put_aside(&mut state);
         }
@@ -707,8 +708,12 @@ impl Txn {
             "a commit at {lsn} is told before it is on disk"
         );
         state.all().for_each(|s| s.hand_over_defers(db));
-        if !is_hard {
-            db.txns().look_ahead(self.0.owner.id, lsn);
+        match is_hard {
+            true => db.forget_ahead(&self.0.owner),
+            false => {
+                state.tell_log_bytes(db, &self.0.owner);
+                db.txns().look_ahead(self.0.owner.id, lsn);
+            }
         }
         state.last = lsn;
         db.count_transaction(true);
@@ -880,6 +885,7 @@ fn roll_back_all(db: &Arc<Database>, owner: &Arc<Owner>, state: &mut TxnState) -
         return leave_in_doubt(db, owner, state);
     }
     db.count_transaction(true);
+    state.tell_log_bytes(db, owner);
     for progress in state.all().filter_map(|s| s.progress.as_ref()) {
         *progress.prepared.lock() = None;
     }

@@ -426,7 +426,7 @@ fn what_was_made_shorter_on_pages_that_move_comes_back() {
         let shrinks = db.begin(&owner(1));
         update_all(&db, &shrinks, tree, b"small");
         close(OTHER, true);
-        let moved = db.move_tree_out(tree, OTHER, &mut || Ok(()));
+        let moved = db.move_tree_out(tree, OTHER, &owner(1), &mut || Ok(()));
         assert!(moved.expect("moves") > 15);
         crowd(&db, tree, 60, &mut model);
         match db.is_file_settled(OTHER) {

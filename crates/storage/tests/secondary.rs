@@ -392,7 +392,7 @@ fn a_scan_goes_on_when_redo_has_moved_the_pages_before_it() {
     let floor = db.hardened_lsn();
     close(1, false);
     close(3, true);
-    let moved = db.move_tree_out(tree, 3, &mut || Ok(()));
+    let moved = db.move_tree_out(tree, 3, &owner(1), &mut || Ok(()));
     assert!(moved.expect("moves") > 20);
     db.flush_log().expect("flushes");
     let other = SimDisk::new(2);

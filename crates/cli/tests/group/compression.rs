@@ -114,6 +114,8 @@ fn a_copy_travels_as_the_trace_flag_says() {
     assert_eq!(plain, wire);
 
     alfa.sql("DBCC TRACEON (9567, -1)");
+    alfa.sql("EXEC sp_configure 'show advanced options', 1 RECONFIGURE");
+    alfa.sql("EXEC sp_configure 'automatic seeding (MB/s)', 2 RECONFIGURE");
     bravo.sql("ALTER DATABASE d SET HADR OFF");
     bravo.sql("DROP DATABASE d");
     let copies = "SELECT IIF(COUNT(*) > 1, 1, 0) FROM sys.dm_hadr_automatic_seeding WHERE current_state = 'COMPLETED'";
@@ -121,6 +123,13 @@ fn a_copy_travels_as_the_trace_flag_says() {
     bravo.wait_for(COUNT, "20000");
     let (plain, wire, is_packed) = copied(&bravo);
     assert!(is_packed && wire * 4 < plain, "{plain} bytes, {wire} sent");
+    // The last part leaves when all before it would have gone at that rate, packed or not.
+    let took = bravo.patient_value(
+        "SELECT TOP (1) DATEDIFF(ms, start_time_utc, end_time_utc) FROM sys.dm_hadr_physical_seeding_stats ORDER BY start_time_utc DESC",
+    );
+    let took_ms: u64 = took.parse().expect("milliseconds");
+    let least_ms = (plain - (64 << 10)) * 1000 / (2 << 20);
+    assert!(took_ms >= least_ms, "{plain} bytes in {took_ms} ms");
     bravo.wait_for(
         "SELECT COUNT(*) FROM d.dbo.t WHERE v = REPLICATE('x', 80)",
         "20000",

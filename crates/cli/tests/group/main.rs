@@ -1,5 +1,6 @@
 //! An availability group of two servers, each a process, over loopback.
 
+mod ahead;
 mod clustered;
 mod compression;
 mod external;

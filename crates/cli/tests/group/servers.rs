@@ -368,10 +368,14 @@ pub fn create_database(server: &Server) {
 
 /// Group `g` with database `d`, led by the first of two servers and synchronized.
 pub fn create_group(root: &Path, primary: &Server, secondary: &Server, mode: &str) {
+    let replicas = [primary, secondary].map(|server| replica(server, mode));
+    create_group_of(root, primary, secondary, &replicas.join(", "));
+}
+
+/// The same with replicas that are described so.
+pub fn create_group_of(root: &Path, primary: &Server, secondary: &Server, replicas: &str) {
     primary.sql(&format!(
-        "CREATE AVAILABILITY GROUP g WITH (CLUSTER_TYPE = NONE) FOR DATABASE d REPLICA ON {}, {}",
-        replica(primary, mode),
-        replica(secondary, mode)
+        "CREATE AVAILABILITY GROUP g WITH (CLUSTER_TYPE = NONE) FOR DATABASE d REPLICA ON {replicas}"
     ));
     copy_by_backup(root, primary, secondary);
     secondary.sql("ALTER AVAILABILITY GROUP g JOIN WITH (CLUSTER_TYPE = NONE)");

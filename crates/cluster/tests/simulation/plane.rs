@@ -685,6 +685,7 @@ impl Plane {
                             self.greet(world, i, peer);
                         }
                     }
+                    PrimaryOutput::HoldBack(_) => {}
                     PrimaryOutput::Alone | PrimaryOutput::Wait => {
                         self.fail(world, format!("node {i} acknowledges without a lease"));
                     }

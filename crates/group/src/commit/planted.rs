@@ -45,12 +45,14 @@ pub enum Bug {
     KeepOlder,
     /// A replica acts on a list that it read, and that may not count.
     BelieveWhatWasRead,
+    /// Who writes much goes on waiting for a replica that commits wait for no more.
+    HoldBackForTheLost,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// Every bug there is.
-    pub const ALL: [Bug; 20] = [
+    pub const ALL: [Bug; 21] = [
         Bug::LeaveWaitedFirst,
         Bug::ListTooEarly,
         Bug::AcknowledgeUnsynced,
@@ -71,6 +73,7 @@ impl Bug {
         Bug::PromiseOfTooFew,
         Bug::KeepOlder,
         Bug::BelieveWhatWasRead,
+        Bug::HoldBackForTheLost,
     ];
 }
 

@@ -101,6 +101,8 @@ pub enum PrimaryOutput {
     Alone,
     /// Commits wait for participants again. Answered by [`PrimaryInput::Waiting`]; until then nobody is listed.
     Wait,
+    /// Whether there is somebody whom commits wait for, so that who writes much may be held back until they have it.
+    HoldBack(bool),
     /// RESOLVING is over: sessions may come.
     Open,
     /// `S` changed: every connected replica is told.
@@ -167,6 +169,8 @@ pub struct Primary {
     alone: bool,
     /// What the log has acknowledged by itself is known.
     shown_is_known: bool,
+    /// The log was told that writers may be held back.
+    holds_back: bool,
     record: Record,
     asked: Option<Request>,
     /// The lease holds, or none is needed.
@@ -194,6 +198,7 @@ impl Primary {
             waited,
             alone: false,
             shown_is_known: true,
+            holds_back: false,
             record,
             asked: None,
             stands: !rules.leased,
@@ -381,6 +386,7 @@ impl Primary {
         }
         self.change_waited();
         self.change_alone(outputs);
+        self.change_hold_back(outputs);
         self.raise(outputs);
         self.ask(outputs);
     }
@@ -412,6 +418,17 @@ impl Primary {
             self.shown_is_known = planted(Bug::ListTooEarly);
             outputs.push(PrimaryOutput::Wait);
         }
+    }
+
+    /// A lease alone is waited for by commits, and by nobody who writes: it takes no log. Commits that stand still for want of secondaries
+    /// are waited for as if there were some.
+    fn change_hold_back(&mut self, outputs: &mut Vec<PrimaryOutput>) {
+        let holds_back = self.waited != Replicas::NONE || self.lacks_secondaries();
+        if holds_back == self.holds_back || (planted(Bug::HoldBackForTheLost) && self.holds_back) {
+            return;
+        }
+        self.holds_back = holds_back;
+        outputs.push(PrimaryOutput::HoldBack(holds_back));
     }
 
     fn raise(&mut self, outputs: &mut Vec<PrimaryOutput>) {

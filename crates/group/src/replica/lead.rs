@@ -817,6 +817,9 @@ impl Led {
                         let shown = self.shared.log.wait_for_participants();
                         inputs.push_front(PrimaryInput::Waiting(shown));
                     }
+                    PrimaryOutput::HoldBack(are_held) => {
+                        self.shared.log.hold_writers_back(are_held)
+                    }
                     PrimaryOutput::Open => self.shared.log.open(),
                     PrimaryOutput::Tell(record) => {
                         let database = self.shared.database;

@@ -60,6 +60,8 @@ pub trait PrimaryLog: Send + Sync {
     fn acknowledge_alone(&self);
     /// From now on it does so no longer; what it has acknowledged.
     fn wait_for_participants(&self) -> Lsn;
+    /// Whether who writes much may be held back until the participants have it: somebody besides this node is waited for.
+    fn hold_writers_back(&self, are_held: bool);
     /// Sessions may come.
     fn open(&self);
     /// This node leads no longer: what waits ends with an unknown outcome. Called under no latch.

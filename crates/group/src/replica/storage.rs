@@ -136,6 +136,10 @@ impl PrimaryLog for StorageLog {
         self.db.hardened_lsn()
     }
 
+    fn hold_writers_back(&self, are_held: bool) {
+        self.db.hold_writers_back(are_held);
+    }
+
     fn open(&self) {
         (self.told)(Change::Opened);
     }

@@ -178,6 +178,7 @@ impl PrimaryLog for Role_ {
         state.acked = Some(state.quorum);
         Lsn(state.quorum)
     }
+    fn hold_writers_back(&self, _: bool) {}
     fn open(&self) {
         self.0.state.lock().open = true;
         self.0.moved.notify_all();

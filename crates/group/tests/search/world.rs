@@ -3,7 +3,7 @@
 use daruma_base::Lsn;
 use daruma_group::commit::{
     Epoch, EpochId, Follower, FollowerInput, FollowerOutput, History, Primary, PrimaryInput,
-    PrimaryOutput, Record, ReplicaConfig, ReplicaId, Reply, Request, Role, Rules,
+    PrimaryOutput, Record, ReplicaConfig, ReplicaId, Replicas, Reply, Request, Role, Rules,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -59,6 +59,8 @@ struct Node {
     floor: Lsn,
     /// Its log acknowledges by itself.
     alone: bool,
+    /// Its log holds back who writes much.
+    holds_back: bool,
 }
 
 /// A connection from a primary to a follower.
@@ -142,6 +144,7 @@ impl World {
             here: 0,
             floor: Lsn::NONE,
             alone: false,
+            holds_back: false,
         };
         let mut nodes: Vec<Node> = (0..NODES).map(follower).collect();
         nodes[0] = Node {
@@ -152,6 +155,7 @@ impl World {
             here: 1,
             floor: Lsn::NONE,
             alone: false,
+            holds_back: false,
         };
         let mut world = World {
             nodes,
@@ -541,6 +545,7 @@ impl World {
         let follower = Follower::new(id(n), node.promised, history, at(node.here), node.floor);
         node.standing = Standing::Follower(follower);
         node.alone = false;
+        node.holds_back = false;
         let gone: Vec<_> = self
             .links
             .keys()
@@ -609,6 +614,7 @@ impl World {
                     self.nodes[n].alone = false;
                     self.step_primary(n, PrimaryInput::Waiting(shown))?;
                 }
+                PrimaryOutput::HoldBack(are_held) => self.nodes[n].holds_back = are_held,
                 PrimaryOutput::Tell(_) => {}
                 PrimaryOutput::Fence(_) => self.restart(n)?,
             }
@@ -756,6 +762,16 @@ impl World {
             let present = primary.epoch() == self.judge.epoch;
             if present && !others.is_subset_of(primary.waited()) {
                 return Err(format!("{n} does not wait for all of {others:?}"));
+            }
+            // Nobody's word could ever end their wait.
+            if node.holds_back && primary.waited() == Replicas::NONE {
+                return Err(format!("{n} holds writers back for nobody"));
+            }
+            if !node.holds_back
+                && primary.waited() != Replicas::NONE
+                && primary.role() == Role::Open
+            {
+                return Err(format!("{n} holds nobody back from {:?}", primary.waited()));
             }
         }
         Ok(())

@@ -18,6 +18,7 @@
 //! | `listing` | which replicas have everything |
 //! | `office` | the right to lead those groups |
 //! | `owner` | groups whose owner a cluster names |
+//! | `pace` | how fast copies may be |
 //! | `part` | the roles of a database |
 //! | `reign`, `wire` | whose definition counts |
 //! | `repair` | damaged pages, which other replicas give back |
@@ -40,6 +41,7 @@ mod listen;
 mod listing;
 mod office;
 mod owner;
+mod pace;
 mod packing;
 mod part;
 mod reign;

@@ -29,7 +29,7 @@ use daruma_group::transport::Link;
 use daruma_storage::{Database, Secondary};
 use daruma_tsql::error::{Result, SqlError};
 use daruma_tsql::instance::hadr::{Availability, DatabaseAct, Lease};
-use daruma_tsql::instance::{ABSENT_REPLICA_LOG, DatabaseEntry};
+use daruma_tsql::instance::{ABSENT_REPLICA_LOG, DatabaseEntry, UNACKNOWLEDGED_LOG};
 use daruma_tsql::messages;
 use parking_lot::Mutex;
 use std::path::PathBuf;
@@ -224,9 +224,10 @@ impl Group {
         let parts = self.parts.lock().clone();
         for part in &parts {
             match &part.state {
-                PartState::Led { led, log, .. } => {
+                PartState::Led { storage, led, log } => {
                     led.ask_again();
                     self.bound_log(part, log);
+                    self.bound_unacknowledged(storage);
                 }
                 PartState::Followed { followed, .. } => self.tell_trouble(part, followed),
                 PartState::Down => {}
@@ -236,15 +237,9 @@ impl Group {
 
     /// Log is kept for replicas that are away up to what the server is configured for.
     fn bound_log(&self, part: &DatabasePart, log: &StorageLog) {
-        let megabytes = self
-            .common
-            .instance
-            .configuration
-            .in_use(ABSENT_REPLICA_LOG);
-        let bytes_max = match u64::try_from(megabytes) {
-            Ok(megabytes) if megabytes > 0 => megabytes.saturating_mul(1 << 20),
-            _ => u64::MAX,
-        };
+        let configuration = &self.common.instance.configuration;
+        let megabytes = configuration.in_use(ABSENT_REPLICA_LOG);
+        let bytes_max = configuration.bytes_in_use(ABSENT_REPLICA_LOG);
         let grace = self.session_timeout();
         for replica in log.bound_absent(bytes_max, grace, |r| self.node.is_connected(r)) {
             let server = self
@@ -256,6 +251,12 @@ impl Group {
                 part.entry.name()
             ));
         }
+    }
+
+    /// Writers wait for synchronous replicas that lack more than the server is configured for.
+    fn bound_unacknowledged(&self, storage: &Database) {
+        let configuration = &self.common.instance.configuration;
+        storage.set_unacknowledged_max(configuration.bytes_in_use(UNACKNOWLEDGED_LOG));
     }
 
     /// What keeps a copy from following, once each time that it is another thing.
@@ -336,6 +337,7 @@ impl Group {
         acknowledged: Option<Lsn>,
     ) -> Result<()> {
         let number = u128::from_be_bytes(id);
+        self.bound_unacknowledged(storage);
         let lease = self.warrant.clone().map(|w| w as Arc<dyn Lease>);
         entry.set_lease(lease);
         let tell = self.teller();

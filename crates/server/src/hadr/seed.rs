@@ -17,6 +17,7 @@
 //! A copy that breaks off is begun anew; its files are in nobody's way, since their names have the database's id in the group.
 
 use super::group::{Group, hex};
+use super::pace::Pace;
 use super::packing::{PACKED, Packing, unpacked};
 use super::part::PartState;
 use daruma_base::Lsn;
@@ -28,8 +29,8 @@ use daruma_storage::{
     DataCopy, Epoch, Epochs, FileSpec, LogChunk, LogSection, LogSource, PageRun, Rebuild,
 };
 use daruma_tsql::error::{Result, SqlError};
-use daruma_tsql::instance::file_stem;
 use daruma_tsql::instance::hadr::{DatabaseAct, Seeding};
+use daruma_tsql::instance::{SEEDING_RATE, file_stem};
 use daruma_tsql::messages;
 use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
@@ -114,6 +115,7 @@ struct Sending {
     copy: DataCopy,
     step: Step,
     packing: Packing,
+    pace: Pace,
 }
 
 enum Step {
@@ -152,6 +154,7 @@ impl Group {
                 copy,
                 step: Step::Begin,
                 packing: Packing::new(link.peer().codecs),
+                pace: Pace::default(),
             }),
         }))
     }
@@ -197,6 +200,17 @@ impl Outgoing {
         let packed = packing.pack(mode, part, || self.began.elapsed());
         let is_packed = packed.first() == Some(&PACKED);
         (packed, is_packed)
+    }
+
+    /// So many bytes leave, as they are on disk.
+    fn keep_pace(&self, group: &Group, bytes: u64) {
+        let bytes_per_s = group
+            .common
+            .instance
+            .configuration
+            .bytes_in_use(SEEDING_RATE);
+        let now = self.began.elapsed();
+        self.state.lock().pace.leaves(bytes, bytes_per_s, now);
     }
 
     fn begin(&self, copy: &DataCopy) -> Result<Vec<u8>> {
@@ -294,9 +308,13 @@ impl Source for Outgoing {
         let (Some(group), Some(link)) = (self.group.upgrade(), self.link.upgrade()) else {
             return Pull::Nothing;
         };
+        if let Some(wait) = self.state.lock().pace.wait(self.began.elapsed()) {
+            return Pull::Later(wait);
+        }
         match self.next() {
             Ok(Some(part)) => {
                 let bytes = part.len() as u64;
+                self.keep_pace(&group, bytes);
                 let is_over = part.first() == Some(&END);
                 let (part, is_packed) = self.packed(&group, &link, part);
                 group.note_parts(self.operation, bytes, part.len() as u64, is_packed);

@@ -4,8 +4,10 @@ use super::Database;
 use super::checkpoint::Wanted;
 use crate::api::*;
 use crate::error::{Result, StorageError};
+use crate::lock::Owner;
 use crate::log::record::{self, Kind, Ops, Record};
 use crate::page::PageType;
+use crate::tree::{Onward, WayOut};
 use daruma_base::{Lsn, PageId};
 use std::collections::BTreeSet;
 
@@ -145,18 +147,30 @@ impl Database {
     }
 
     /// Moves the pages of a tree, all but its root, out of a closed file into others of its filegroup. `check` may end it
-    /// between two pages. How many have moved.
+    /// between two pages. Its owner waits for replicas as one who writes. How many have moved.
     pub fn move_tree_out(
         &self,
         tree: TreeId,
         file: u16,
+        owner: &Owner,
         check: &mut dyn FnMut() -> Result<()>,
     ) -> Result<u64> {
         self.check_writable()?;
-        let _no_reclaim = self.no_reclaim();
-        match self.is_tree(tree)? {
-            true => self.tree(tree)?.move_out(self, file, check),
-            false => Ok(0),
+        let mut way = WayOut::default();
+        let mut moved = 0;
+        loop {
+            check()?;
+            // Trees are freed meanwhile.
+            self.make_way(owner)?;
+            let _no_reclaim = self.no_reclaim();
+            if !self.is_tree(tree)? {
+                return Ok(moved);
+            }
+            match self.tree(tree)?.move_one_out(self, file, &mut way)? {
+                Onward::Moved => moved += 1,
+                Onward::Looked => {}
+                Onward::Over => return Ok(moved),
+            }
         }
     }
 

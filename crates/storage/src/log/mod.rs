@@ -22,6 +22,7 @@
 //! `state`: a writer that finds room goes on meanwhile.
 //! Read next: `record`, `file`, `docs/format.md`.
 
+mod ahead;
 pub(crate) mod block;
 pub(crate) mod commit;
 mod delayed;
@@ -60,6 +61,7 @@ use crate::meter::IoStats;
 use crate::pause::pause;
 use crate::planted::{Bug, planted};
 use crate::sync::{Mutex, MutexGuard};
+use ahead::Ahead;
 use block::OpenBlock;
 use daruma_base::memory::for_all;
 use daruma_base::{Env, Lsn, WaitKind, WaitRegistry, reached};
@@ -156,6 +158,7 @@ pub struct Log {
     growing: Mutex<()>,
     group: Group,
     quorum: Quorum,
+    ahead: Ahead,
     hardened: AtomicU64,
     shown: Arc<AtomicU64>,
     fence: Fence,
@@ -277,6 +280,7 @@ impl Log {
             me: me.clone(),
             group: Group::default(),
             quorum: Quorum::default(),
+            ahead: Ahead::default(),
             hardened: AtomicU64::new(next_block),
             shown: Arc::new(AtomicU64::new(file::FIRST_LSN)),
             fence: Fence::default(),
@@ -448,6 +452,7 @@ impl Log {
         }
         // Looked at once a block, for it costs a walk over the VLFs.
         if state.next_block != block || state.is_block_new() || result.is_err() {
+            self.ahead.sealed_to(state.next_block);
             self.tight.store(state.is_tight(), Ordering::Relaxed);
             let versions_max = state.file.versions_max();
             self.versions_max.store(versions_max, Ordering::Relaxed);

@@ -77,7 +77,7 @@ impl Log {
     /// The quorum when so much is hard here.
     #[inline]
     pub(super) fn quorum_with(&self, here: Lsn) -> Lsn {
-        here.min(Lsn(self.quorum.acked.load(Ordering::Acquire)))
+        here.min(self.acknowledged())
     }
 
     /// Participants have more now: commits below are shown before anybody learns that they are hard.
@@ -89,9 +89,15 @@ impl Log {
         self.quorum.acked.store(acked, Ordering::Release);
     }
 
+    /// What all participants have; no position is beyond it while there are none.
+    #[inline]
+    pub(super) fn acknowledged(&self) -> Lsn {
+        Lsn(self.quorum.acked.load(Ordering::Acquire))
+    }
+
     /// Does a commit wait for others than this node?
     pub fn has_participants(&self) -> bool {
-        self.quorum.acked.load(Ordering::Acquire) != ALONE
+        self.acknowledged().0 != ALONE
     }
 
     /// From now on commits wait for participants, who have all that is hard here; or they do not any more.
@@ -113,6 +119,7 @@ impl Log {
     /// The quorum may have moved, or the log is fenced: those who wait look again.
     pub(super) fn quorum_moved(&self) {
         self.feeds.ring();
+        self.wake_held_back();
         loop {
             let mut waiting = self.quorum.waiting.lock();
             if waiting.threads > 0 {

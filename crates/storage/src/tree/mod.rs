@@ -35,6 +35,7 @@ mod write;
 
 pub(crate) use key_locks::CountedKey;
 pub use lock_row::RowLock;
+pub(crate) use relocate::{Onward, WayOut};
 pub(crate) use room::ShrinkNotes;
 pub use scan::Scan;
 pub(crate) use space::{clear_bits, free_last_page};

@@ -18,6 +18,31 @@ use crate::log::record::{self, Kind, PartsWriter};
 use crate::page::{Page, PageType};
 use daruma_base::{Lsn, PageId, TxnId, reached};
 
+/// How far a tree has been moved: the level of the parents that are looked at, and the key from which on.
+pub(crate) struct WayOut {
+    level: u8,
+    from: Vec<u8>,
+}
+
+impl Default for WayOut {
+    fn default() -> WayOut {
+        WayOut {
+            level: 1,
+            from: Vec::new(),
+        }
+    }
+}
+
+/// What [`Tree::move_one_out`] has done.
+pub(crate) enum Onward {
+    /// A page has moved.
+    Moved,
+    /// None yet.
+    Looked,
+    /// Nothing of the tree but its root is in the file.
+    Over,
+}
+
 /// One step on the way along a level.
 #[derive(Debug)]
 enum Step {
@@ -47,28 +72,29 @@ enum Found {
 }
 
 impl Tree {
-    /// Moves all pages but the root out of a closed file; `check` is asked before each and may end it. How many have moved.
-    pub(crate) fn move_out(
+    /// Moves one page, but not the root, out of a closed file, or looks further on its way.
+    pub(crate) fn move_one_out(
         &self,
         db: &Database,
         file: u16,
-        check: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<u64> {
-        let mut moved = 0;
-        for level in 1..DEPTH_MAX as u8 {
-            let mut from = Vec::new();
-            loop {
-                check()?;
-                match self.move_next(db, file, level, &from)? {
-                    Step::NoLevel => return Ok(moved),
-                    Step::Moved => moved += 1,
-                    Step::Again => crate::sync::yield_now(),
-                    Step::Next(key) => from = key,
-                    Step::End => break,
+        way: &mut WayOut,
+    ) -> Result<Onward> {
+        if usize::from(way.level) >= DEPTH_MAX {
+            return Ok(Onward::Over);
+        }
+        match self.move_next(db, file, way.level, &way.from)? {
+            Step::NoLevel => return Ok(Onward::Over),
+            Step::Moved => return Ok(Onward::Moved),
+            Step::Again => crate::sync::yield_now(),
+            Step::Next(key) => way.from = key,
+            Step::End => {
+                *way = WayOut {
+                    level: way.level + 1,
+                    from: Vec::new(),
                 }
             }
         }
-        Ok(moved)
+        Ok(Onward::Looked)
     }
 
     /// Moves the first page in the file whose parent is the page of `level` that covers `from`.

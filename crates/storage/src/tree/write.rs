@@ -233,6 +233,7 @@ impl Tree {
         change: &impl Fn(usize) -> Change<'c>,
     ) -> Result<(usize, Stop)> {
         let db = txn.database();
+        db.hold_back(txn.owner())?;
         let mut state = txn.start_write()?;
         db.bound_versions(&mut state)?;
         if !matches!(change(first), Change::Insert { .. }) {

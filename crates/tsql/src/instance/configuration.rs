@@ -11,6 +11,10 @@ use std::collections::BTreeMap;
 
 /// Megabytes of log that a primary keeps for a replica that is away; 0: all that it lacks. Not one of the product's.
 pub const ABSENT_REPLICA_LOG: &str = "log kept for absent replicas (MB)";
+/// Megabytes of log that may be on their way to synchronous replicas before writers of more wait; 0: any amount. Not one of the product's.
+pub const UNACKNOWLEDGED_LOG: &str = "unacknowledged log (MB)";
+/// Megabytes that a primary sends of a copy in a second (automatic seeding); 0: as many as the link takes. Not one of the product's.
+pub const SEEDING_RATE: &str = "automatic seeding (MB/s)";
 /// Threads that revert aborted transactions of one database at the same time.
 pub const CLEANER_THREADS: &str = "ADR Cleaner Thread Count";
 /// Threads that revert aborted transactions at the very most: more would only wait for each other's log.
@@ -108,6 +112,8 @@ pub const OPTIONS: &[ConfigurationOption] = &[
     option(16_390, "xp_cmdshell", 0, 1, 0, true, true, OBEYED, "1: commands of the system can be run; 0 alone"),
     option(16_391, "Ad Hoc Distributed Queries", 0, 1, 0, true, true, NOTED, "1: OPENROWSET and OPENDATASOURCE of other servers; there are none here"),
     option(20_001, ABSENT_REPLICA_LOG, 0, 2_147_483_647, 0, true, true, OBEYED, "Megabytes of log that a primary keeps for a replica that is away; 0: all that it lacks"),
+    option(20_002, UNACKNOWLEDGED_LOG, 0, 2_147_483_647, 8, true, true, OBEYED, "Megabytes of log that synchronous replicas may lack before sessions that write more wait; 0: any amount"),
+    option(20_003, SEEDING_RATE, 0, 2_147_483_647, 0, true, true, OBEYED, "Megabytes of a copy that a primary sends to a new replica in a second; 0: as many as the link takes"),
 ];
 
 /// Values of one option.
@@ -149,6 +155,14 @@ impl Configuration {
     /// Value in use, 0 for unknown options.
     pub fn in_use(&self, name: &str) -> i64 {
         self.get(name).map_or(0, |v| v.value_in_use)
+    }
+
+    /// Value in use of an option in megabytes, as bytes; `u64::MAX` where it is 0, which stands for no bound.
+    pub fn bytes_in_use(&self, name: &str) -> u64 {
+        match u64::try_from(self.in_use(name)) {
+            Ok(megabytes) if megabytes > 0 => megabytes.saturating_mul(1 << 20),
+            _ => u64::MAX,
+        }
     }
 
     /// Sets the configured value; gives the option and its old value.

@@ -41,7 +41,7 @@ mod startup;
 
 pub use configuration::{
     ABSENT_REPLICA_LOG, CLEANER_THREADS, Configuration, ConfigurationOption, ConfigurationValue,
-    OPTIONS, REVERTERS_MAX, find_prefix,
+    OPTIONS, REVERTERS_MAX, SEEDING_RATE, UNACKNOWLEDGED_LOG, find_prefix,
 };
 pub use daruma_catalog::LoginDef;
 pub use database::{

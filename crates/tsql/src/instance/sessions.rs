@@ -131,7 +131,7 @@ impl SessionRegistry {
         let mut map = self.map.write();
         let spid = (FIRST_USER_SPID..=SPID_MAX).find(|id| !map.contains_key(id))?;
         let cancel = CancelFlag::new();
-        let owner = Owner::new(owner_id(spid), cancel.clone());
+        let owner = Owner::of_session(owner_id(spid), cancel.clone());
         let session_owner = Owner::new(owner_id(spid), cancel.clone());
         let activity = Activity {
             status: "sleeping",

@@ -92,9 +92,14 @@ impl SessionLine {
     pub fn status(&self) -> &'static str {
         match self.blocked_by {
             Some(_) => "suspended",
-            None if self.activity.waits_for_memory => "suspended",
+            None if self.activity.waits_for_memory || self.is_held_back() => "suspended",
             None => self.activity.status,
         }
+    }
+
+    /// Does it wait for synchronous replicas, before it writes more?
+    fn is_held_back(&self) -> bool {
+        self.entry.owner.is_held_back()
     }
 
     fn database(&self) -> u16 {
@@ -333,6 +338,7 @@ fn requests(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             None if activity.waits_for_memory => {
                 Some(WaitKind::ResourceSemaphore.name().to_string())
             }
+            None if line.is_held_back() => Some(WaitKind::HadrThrottleSendQueue.name().to_string()),
             None => (activity.command == WAITFOR).then(|| WAITFOR.to_string()),
         };
         let shown = line.entry.shown_statement();
@@ -351,9 +357,9 @@ fn requests(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("wait_type", wait_type)
             .set(
                 "wait_time",
-                match wait {
-                    Some(_) => waited_ms(source, line)?,
-                    None => 0,
+                match wait.is_some() || line.is_held_back() {
+                    true => waited_ms(source, line)?,
+                    false => 0,
                 },
             )
             .set(
@@ -385,7 +391,7 @@ fn requests(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Milliseconds for which the session has waited for the lock that it waits for.
+/// Milliseconds for which the session has waited for the lock, or the replicas, that it waits for.
 fn waited_ms(source: &Source<'_>, line: &SessionLine) -> Result<u64> {
     let now = source.instance()?.env().clock.monotonic();
     let waited = now.saturating_sub(line.entry.owner.waits_since());
@@ -487,6 +493,13 @@ fn waiting_tasks(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
                 .set("blocking_task_address", line.blocked_by.map(task_address))
                 .set("blocking_session_id", line.blocked_by)
                 .set("resource_description", wait_resource(lock));
+        } else if line.is_held_back() {
+            rows.add()
+                .set("waiting_task_address", task_address(line.entry.spid))
+                .set("session_id", line.entry.spid)
+                .set("exec_context_id", 0)
+                .set("wait_duration_ms", waited_ms(source, &line)?)
+                .set("wait_type", WaitKind::HadrThrottleSendQueue.name());
         }
     }
     Ok(())

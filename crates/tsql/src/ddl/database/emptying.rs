@@ -1,7 +1,7 @@
 //! DBCC SHRINKFILE EMPTYFILE: what a file holds goes to the other files of its filegroup.
 //!
 //! Theory: from the beginning to the next start of the server no page is allocated in the file. Pages of trees are moved one
-//! by one, each by a record of its own, beside those who read and write (`Tree::move_out`). What is known by its place (roots
+//! by one, each by a record of its own, beside those who read and write (`Tree::move_one_out`). What is known by its place (roots
 //! of trees, values too long for a page) cannot be moved: what it belongs to is written anew, by ALTER INDEX or ALTER TABLE
 //! REBUILD. A stop between two steps leaves less to be done.
 
@@ -70,9 +70,10 @@ impl Emptying<'_, '_> {
         let content = self.content()?;
         for tree in &content.trees {
             self.stoppable(|check| {
-                self.open
-                    .storage
-                    .move_tree_out(*tree, self.file.id, check)
+                let owner = &self.ex.state.entry.owner;
+                let storage = &self.open.storage;
+                storage
+                    .move_tree_out(*tree, self.file.id, owner, check)
                     .map(|_| ())
             })?;
         }
