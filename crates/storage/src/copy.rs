@@ -417,13 +417,13 @@ fn is_named(id: PageId, bytes: &[u8]) -> bool {
 }
 
 /// By the cache line: a search that may end at every byte is a slow one.
-fn is_zero(bytes: &[u8]) -> bool {
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     let mut lines = bytes.chunks(64);
     lines.all(|line| line.iter().fold(0, |all, b| all | b) == 0)
 }
 
 /// Zeroes what lies between the entries and the slots of a tree page: it compresses better.
-fn blank_free_space(bytes: &mut [u8]) {
+pub(crate) fn blank_free_space(bytes: &mut [u8]) {
     if bytes[4] != PageType::Tree as u8 {
         return;
     }

@@ -8,7 +8,9 @@
 //! 1. Every page is checked (checksum, identity) before it is written, every log block too.
 //! 2. Without [`Rebuild::finish`] the files have no boot page, so they can never be opened by mistake.
 //!
-//! Read next: `copy`, `log::rebuild`.
+//! Read next: `copy`, `log::rebuild`; `kept`, where files are there already.
+
+mod kept;
 
 use crate::api::{FileSpec, RecoveryModel};
 use crate::copy::{LogChunk, PageRun, is_whole};
@@ -20,6 +22,7 @@ use crate::error::{Result, StorageError};
 use crate::log::rebuild::{LogRebuild, LogSection, io_error};
 use crate::page::{HEADER_BYTES, PAGE_BYTES, Page, PageType};
 use daruma_base::{DiskFile, Env, Lsn, OpenMode, PageId};
+use kept::Known;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -32,6 +35,16 @@ const DIRECT_RUN_BYTES: usize = 256 << 10;
 struct File {
     spec: FileSpec,
     file: Arc<dyn DiskFile>,
+    /// Of one that was taken over.
+    known: Option<Known>,
+}
+
+/// Pages that a data file has at least.
+fn least_pages(spec: &FileSpec) -> u64 {
+    spec.size_pages.max(match spec.id {
+        1 => DATA_FILE_PAGES_MIN,
+        _ => 16,
+    })
 }
 
 /// Files being written.
@@ -63,12 +76,7 @@ impl Rebuild {
             .open(&spec.path, OpenMode::CreateNew)
             .map_err(|e| io_error("create", spec, e))?;
         self.created.push(spec.path.clone());
-        let size = spec.size_pages.max(if spec.id == 1 {
-            DATA_FILE_PAGES_MIN
-        } else {
-            16
-        });
-        file.allocate(size * PAGE_BYTES as u64)
+        file.allocate(least_pages(spec) * PAGE_BYTES as u64)
             .map_err(|e| io_error("allocate", spec, e))?;
         for (at, page) in first_pages(spec, self.guid).iter().enumerate() {
             file.write_at(page.bytes(), (at * PAGE_BYTES) as u64)
@@ -77,6 +85,7 @@ impl Rebuild {
         self.files.push(File {
             spec: spec.clone(),
             file,
+            known: None,
         });
         Ok(())
     }
@@ -102,6 +111,7 @@ impl Rebuild {
         self.files.push(File {
             spec: spec.clone(),
             file,
+            known: None,
         });
         Ok(())
     }
@@ -162,6 +172,7 @@ impl Rebuild {
             true => file.file.write_direct_at(bytes, at),
             false => file.file.write_at(bytes, at),
         };
+        file.known.iter().for_each(|known| known.add(run));
         written.map_err(|e| io_error("write pages of", &file.spec, e))
     }
 
@@ -187,6 +198,7 @@ impl Rebuild {
 
     /// Makes pages and log durable.
     pub fn finish(&self) -> Result<()> {
+        self.clear_rest()?;
         for file in &self.files {
             file.file
                 .sync_data()

@@ -11,6 +11,7 @@ mod joins;
 mod listeners;
 mod pages;
 mod rounds;
+mod seeding;
 mod servers;
 
 use daruma_client::client::Client;

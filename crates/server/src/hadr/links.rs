@@ -112,7 +112,7 @@ impl Group {
             _ if !is_member => Err("the server is no replica of this group".into()),
             Purpose::Member => Ok((config, Arc::new(Links(Arc::downgrade(self))))),
             Purpose::Seed if self.is_primary() => {
-                Ok((config, Arc::new(SeedServer(Arc::downgrade(self)))))
+                Ok((config, Arc::new(SeedServer::new(Arc::downgrade(self)))))
             }
             Purpose::Seed => Err("copies are made by the primary".into()),
         }

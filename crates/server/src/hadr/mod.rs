@@ -18,6 +18,7 @@
 //! | `listing` | which replicas have everything |
 //! | `office` | the right to lead those groups |
 //! | `owner` | groups whose owner a cluster names |
+//! | `kept` | pages that a new replica has already |
 //! | `pace` | how fast copies may be |
 //! | `part` | the roles of a database |
 //! | `reign`, `wire` | whose definition counts |
@@ -36,6 +37,7 @@ mod failover;
 mod group;
 mod handover;
 mod health;
+mod kept;
 mod links;
 mod listen;
 mod listing;

@@ -12,11 +12,14 @@
 //! chunk   4 | position u64 | incarnation u32 | blocks
 //! end     5
 //! packed  6 | any other part, packed (`packing`), where both sides can
+//! same    10, and 7 to 9 of the other side: `kept`
 //! ```
 //!
-//! A copy that breaks off is begun anew; its files are in nobody's way, since their names have the database's id in the group.
+//! A copy that breaks off is begun anew over the files that it left: of their pages those travel that are not what they are to be. Nobody
+//! else has such files, since their names have the database's id in the group.
 
 use super::group::{Group, hex};
+use super::kept::{Claims, KEEPS, Known, SAME, Sums, same_pages, same_part, sum_of};
 use super::pace::Pace;
 use super::packing::{PACKED, Packing, unpacked};
 use super::part::PartState;
@@ -34,12 +37,15 @@ use daruma_tsql::instance::{SEEDING_RATE, file_stem};
 use daruma_tsql::messages;
 use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 const PAGE_BYTES: usize = 8192;
 /// Pages of one part.
 const PAGES_PER_PART: u32 = 7;
+/// Pages that are found to be the other side's in one step.
+const SAME_PAGES_MAX: u32 = 64 * PAGES_PER_PART;
 /// Bytes of log of one part: a block at least.
 const LOG_BYTES_PER_PART: usize = SEED_BYTES_MAX - 1 - 12;
 /// Between two looks whether a database is missing.
@@ -63,6 +69,9 @@ struct Begin {
     /// Pages of each file by id, as large as it is now.
     sizes: Vec<(u16, u64)>,
     pages: u64,
+    /// The other side's sums are compared.
+    #[serde(default)]
+    takes_sums: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -79,16 +88,50 @@ struct LogHead {
 // --- the primary's side
 
 /// What a primary does on a connection that was made for a copy.
-pub(super) struct SeedServer(pub Weak<Group>);
+pub(super) struct SeedServer {
+    group: Weak<Group>,
+    /// If the other side has files already.
+    sums: Mutex<Option<Arc<Sums>>>,
+}
+
+impl SeedServer {
+    pub(super) fn new(group: Weak<Group>) -> SeedServer {
+        SeedServer {
+            group,
+            sums: Mutex::default(),
+        }
+    }
+
+    fn take_sums(&self, link: &Arc<Link>, part: &[u8]) -> Option<()> {
+        let mut sums = self.sums.lock();
+        match &*sums {
+            Some(sums) => sums.take(part),
+            None if part == [KEEPS] => {
+                *sums = Some(Sums::new(link));
+                link.grant(seed_frame_bytes(part));
+                Some(())
+            }
+            None => None,
+        }
+    }
+}
 
 impl Handler for SeedServer {
     fn connected(&self, _: &Arc<Link>) {}
 
     fn received(&self, link: &Arc<Link>, message: Message) -> std::result::Result<(), LinkError> {
-        let (Message::SeedAsk { database }, Some(group)) = (message, self.0.upgrade()) else {
+        let Some(group) = self.group.upgrade() else {
             return Ok(());
         };
-        match group.begin_copy(link, database) {
+        let database = match message {
+            Message::SeedAsk { database } => database,
+            Message::Seed { part, .. } => {
+                let unknown = || LinkError::Protocol("an unknown part".into());
+                return self.take_sums(link, &part).ok_or_else(unknown);
+            }
+            _ => return Ok(()),
+        };
+        match group.begin_copy(link, database, self.sums.lock().clone()) {
             Ok(source) => link.add(source),
             Err(error) => link.send(Message::Bye {
                 reason: error.message,
@@ -108,6 +151,7 @@ struct Outgoing {
     link: Weak<Link>,
     definition: DatabaseDef,
     began: Instant,
+    sums: Option<Arc<Sums>>,
     state: Mutex<Sending>,
 }
 
@@ -127,7 +171,12 @@ enum Step {
 }
 
 impl Group {
-    fn begin_copy(&self, link: &Arc<Link>, database: u128) -> Result<Arc<dyn Source>> {
+    fn begin_copy(
+        &self,
+        link: &Arc<Link>,
+        database: u128,
+        sums: Option<Arc<Sums>>,
+    ) -> Result<Arc<dyn Source>> {
         let part = self.part(database);
         let part = part.ok_or_else(|| messages::error(35251, &[]))?;
         let PartState::Led { storage, .. } = &part.state else {
@@ -150,6 +199,7 @@ impl Group {
             link: Arc::downgrade(link),
             definition: (*part.entry.def()).clone(),
             began: Instant::now(),
+            sums,
             state: Mutex::new(Sending {
                 copy,
                 step: Step::Begin,
@@ -165,30 +215,41 @@ fn total_bytes(copy: &DataCopy) -> u64 {
     pages * PAGE_BYTES as u64
 }
 
+/// What a copy has to send.
+enum Next {
+    Part(Vec<u8>),
+    /// The other side is to say first what it has.
+    Awaited,
+    Over,
+}
+
 impl Outgoing {
-    fn next(&self) -> Result<Option<Vec<u8>>> {
+    fn next(&self) -> Result<Next> {
         let mut state = self.state.lock();
         let Sending { copy, step, .. } = &mut *state;
         let (part, next) = match step {
             Step::Begin => (self.begin(copy)?, Step::Pages(0, 0, 0)),
-            Step::Pages(file, run, page) => match pages_of(copy, *file, *run, *page)? {
-                Some((part, next)) => (part, next),
-                None => log_of(copy)?,
-            },
+            Step::Pages(file, run, page) => {
+                match pages_of(copy, self.sums.as_deref(), *file, *run, *page)? {
+                    Pages::Part(part, next) => (part, next),
+                    Pages::Awaited => return Ok(Next::Awaited),
+                    Pages::Over => log_of(copy)?,
+                }
+            }
             Step::Log(source) => match source.next(LOG_BYTES_PER_PART)? {
                 Some(chunk) => {
                     let mut part = vec![CHUNK];
                     part.extend(chunk.lsn.0.to_le_bytes());
                     part.extend(chunk.incarnation.to_le_bytes());
                     part.extend(&chunk.bytes);
-                    return Ok(Some(part));
+                    return Ok(Next::Part(part));
                 }
                 None => (vec![END], Step::Over),
             },
-            Step::Over => return Ok(None),
+            Step::Over => return Ok(Next::Over),
         };
         *step = next;
-        Ok(Some(part))
+        Ok(Next::Part(part))
     }
 
     /// The part as it travels, and is it packed?
@@ -220,41 +281,109 @@ impl Outgoing {
             guid: copy.guid(),
             sizes: sizes.map(|f| (f.info.spec.id, f.info.size_pages)).collect(),
             pages: copy.files().iter().map(|f| f.pages).sum(),
+            takes_sums: self.sums.is_some(),
         };
         json_part(BEGIN, &head)
     }
 }
 
-/// The next pages, and the step after them. `None`: there are no more.
+/// The next pages.
+enum Pages {
+    /// The part, and the step after it.
+    Part(Vec<u8>, Step),
+    Awaited,
+    /// There are no more.
+    Over,
+}
+
 fn pages_of(
     copy: &DataCopy,
+    sums: Option<&Sums>,
     file: usize,
     run: usize,
     page: u32,
-) -> Result<Option<(Vec<u8>, Step)>> {
+) -> Result<Pages> {
     let Some(extents) = copy.files().get(file) else {
-        return Ok(None);
+        return Ok(Pages::Over);
     };
     let Some(whole) = extents.runs.get(run) else {
-        return pages_of(copy, file + 1, 0, 0);
+        return pages_of(copy, sums, file + 1, 0, 0);
     };
-    let count = (whole.count - page).min(PAGES_PER_PART);
-    let piece = PageRun {
+    let number = extents.info.spec.id;
+    let piece = |page: u32| PageRun {
         first: whole.first + page,
-        count,
+        count: (whole.count - page).min(PAGES_PER_PART),
     };
-    let mut part = vec![PAGES];
-    part.extend(extents.info.spec.id.to_le_bytes());
-    part.extend(piece.first.to_le_bytes());
-    let at = part.len();
-    part.resize(at + count as usize * PAGE_BYTES, 0);
-    let room = part.get_mut(at..).unwrap_or_default();
-    copy.read(extents.info.spec.id, piece, room)?;
-    let next = match page + count < whole.count {
-        true => Step::Pages(file, run, page + count),
+    let after = |page: u32| match page < whole.count {
+        true => Step::Pages(file, run, page),
         false => Step::Pages(file, run + 1, 0),
     };
-    Ok(Some((part, next)))
+    let mut same = PageRun {
+        first: whole.first + page,
+        count: 0,
+    };
+    let compared = loop {
+        if page + same.count >= whole.count || same.count >= SAME_PAGES_MAX {
+            break None;
+        }
+        let compared = compare(copy, sums, number, piece(page + same.count))?;
+        match compared {
+            Compared::Same(count) => same.count += count,
+            other => break Some(other),
+        }
+    };
+    // What stays goes before what does not; that is read again in the next step.
+    match compared {
+        _ if same.count > 0 => Ok(Pages::Part(
+            same_part(number, same),
+            after(page + same.count),
+        )),
+        Some(Compared::Differ(part, count)) => Ok(Pages::Part(part, after(page + count))),
+        _ => Ok(Pages::Awaited),
+    }
+}
+
+/// Pages of one part beside what the other side has.
+enum Compared {
+    Same(u32),
+    /// They are to be sent.
+    Differ(Vec<u8>, u32),
+    /// It has not said so yet.
+    Awaited,
+}
+
+fn compare(
+    copy: &DataCopy,
+    sums: Option<&Sums>,
+    file: u16,
+    mut piece: PageRun,
+) -> Result<Compared> {
+    let order: Vec<u16> = copy.files().iter().map(|f| f.info.spec.id).collect();
+    let mut known = Vec::new();
+    for page in piece.first..piece.first + piece.count {
+        match sums.map_or(Known::Nothing, |sums| sums.of(&order, file, page)) {
+            Known::NotYet => break,
+            of_it => known.push(of_it),
+        }
+    }
+    piece.count = u32::try_from(known.len()).unwrap_or(0);
+    if piece.count == 0 {
+        return Ok(Compared::Awaited);
+    }
+    let mut part = vec![PAGES];
+    part.extend(file.to_le_bytes());
+    part.extend(piece.first.to_le_bytes());
+    let at = part.len();
+    part.resize(at + piece.count as usize * PAGE_BYTES, 0);
+    let room = part.get_mut(at..).unwrap_or_default();
+    copy.read(file, piece, room)?;
+    let mut pages = room.chunks_exact(PAGE_BYTES).zip(&known);
+    let stays =
+        |(page, known): (&[u8], &Known)| matches!(known, Known::Sum(sum) if *sum == sum_of(page));
+    match pages.all(stays) {
+        true => Ok(Compared::Same(piece.count)),
+        false => Ok(Compared::Differ(part, piece.count)),
+    }
 }
 
 /// The head of the log that makes the pages one state, which ends now.
@@ -312,7 +441,7 @@ impl Source for Outgoing {
             return Pull::Later(wait);
         }
         match self.next() {
-            Ok(Some(part)) => {
+            Ok(Next::Part(part)) => {
                 let bytes = part.len() as u64;
                 self.keep_pace(&group, bytes);
                 let is_over = part.first() == Some(&END);
@@ -326,7 +455,7 @@ impl Source for Outgoing {
                     part: Arc::from(part),
                 })
             }
-            Ok(None) => Pull::Nothing,
+            Ok(Next::Awaited | Next::Over) => Pull::Nothing,
             Err(error) => {
                 group.note_end(self.operation, Some((error.number, error.message)));
                 link.close();
@@ -354,11 +483,23 @@ struct Receiving {
     head: Option<LogHead>,
     is_whole: bool,
     failed: Option<SqlError>,
+    /// Its connection has ended: what has come is for the next try.
+    is_cut_off: bool,
+    /// Pages that stay.
+    kept_pages: u64,
 }
 
-impl Handler for Incoming {
+/// The connection's handler, which lends the files to those who read them.
+struct IncomingHandler(Arc<Incoming>);
+
+impl Handler for IncomingHandler {
     fn connected(&self, link: &Arc<Link>) {
-        let database = u128::from_be_bytes(self.database.group_database_id);
+        let database = self.0.number();
+        let group = self.0.group.upgrade();
+        if group.is_some_and(|group| self.0.has_files(&group)) {
+            let part = Arc::from([KEEPS].as_slice());
+            link.send(Message::Seed { database, part });
+        }
         link.send(Message::SeedAsk { database });
     }
 
@@ -366,54 +507,98 @@ impl Handler for Incoming {
         let Message::Seed { part, .. } = message else {
             return Ok(());
         };
-        let group = self.group.upgrade().ok_or(LinkError::Closed)?;
-        let mut state = self.state.lock();
-        let plain = unpacked(&part).ok_or_else(|| broken("a packed part that cannot be"));
-        let taken = plain.and_then(|plain| {
-            self.take(&group, &mut state, &plain)?;
-            Ok(plain.len())
-        });
-        self.changed.notify_all();
-        let plain_bytes = match taken {
-            Ok(plain_bytes) => plain_bytes as u64,
-            Err(error) => {
-                let why = error.message.clone();
-                state.failed = Some(error);
-                return Err(LinkError::Protocol(why));
-            }
-        };
-        drop(state);
+        let Incoming { operation, .. } = *self.0;
+        let group = self.0.group.upgrade().ok_or(LinkError::Closed)?;
+        let (plain_bytes, claims) = self.0.receive(&group, &part)?;
         let is_packed = part.first() == Some(&PACKED);
-        group.note_parts(self.operation, plain_bytes, part.len() as u64, is_packed);
+        group.note_parts(operation, plain_bytes, part.len() as u64, is_packed);
         link.grant(seed_frame_bytes(&part));
+        if let Some(files) = claims {
+            let lender = self.0.clone();
+            let read = move |reader: &mut dyn FnMut(&Rebuild)| {
+                lender.state.lock().rebuild.iter().for_each(reader)
+            };
+            let claims = Claims::new(self.0.number(), &files, Box::new(read));
+            link.add(Arc::new(claims));
+        }
         Ok(())
     }
 
     fn closed(&self, _: &Arc<Link>, why: &LinkError) {
-        let mut state = self.state.lock();
+        let mut state = self.0.state.lock();
+        state.is_cut_off |= state.failed.is_none();
         state.failed.get_or_insert_with(|| broken(&why.to_string()));
-        self.changed.notify_all();
+        self.0.changed.notify_all();
     }
 }
 
+/// Files that were there, with their pages, in the copy's order.
+type Reused = Vec<(u16, u64)>;
+
 impl Incoming {
-    fn take(&self, group: &Group, state: &mut Receiving, part: &[u8]) -> Result<()> {
-        let (kind, body) = part.split_first().ok_or_else(|| broken("an empty part"))?;
-        match *kind {
-            BEGIN => self.take_begin(group, state, body),
-            PAGES => take_pages(state, body),
-            LOG => take_log(state, body),
-            CHUNK => take_chunk(state, body),
-            END => {
-                finish(group, state)?;
-                state.is_whole = true;
-                Ok(())
-            }
-            _ => Err(broken("an unknown part")),
+    fn number(&self) -> u128 {
+        u128::from_be_bytes(self.database.group_database_id)
+    }
+
+    /// Is there the first data file of a copy that broke off?
+    fn has_files(&self, group: &Group) -> bool {
+        let path = self.file_path(group, 1, false);
+        group.common.disk().exists(&path).unwrap_or(false)
+    }
+
+    fn file_path(&self, group: &Group, file: u16, is_log: bool) -> PathBuf {
+        let instance = &group.common.instance;
+        let stem = file_stem(&self.database.name);
+        let id = hex(self.database.group_database_id);
+        match is_log {
+            true => instance.log_dir().join(format!("{stem}_{id}_{file}.ldf")),
+            false => instance.data_dir().join(format!("{stem}_{id}_{file}.mdf")),
         }
     }
 
-    fn take_begin(&self, group: &Group, state: &mut Receiving, body: &[u8]) -> Result<()> {
+    /// Takes a part. Its bytes unpacked, and the files of which sums are to be told from now on.
+    fn receive(
+        &self,
+        group: &Group,
+        part: &[u8],
+    ) -> std::result::Result<(u64, Option<Reused>), LinkError> {
+        let mut state = self.state.lock();
+        let plain = unpacked(part).ok_or_else(|| broken("a packed part that cannot be"));
+        let taken = plain.and_then(|plain| {
+            let claims = self.take(group, &mut state, &plain)?;
+            Ok((plain.len() as u64, claims))
+        });
+        self.changed.notify_all();
+        taken.map_err(|error| {
+            let why = error.message.clone();
+            state.failed = Some(error);
+            LinkError::Protocol(why)
+        })
+    }
+
+    fn take(&self, group: &Group, state: &mut Receiving, part: &[u8]) -> Result<Option<Reused>> {
+        let (kind, body) = part.split_first().ok_or_else(|| broken("an empty part"))?;
+        match *kind {
+            BEGIN => return self.take_begin(group, state, body),
+            PAGES => take_pages(state, body)?,
+            SAME => take_same(state, body)?,
+            LOG => take_log(state, body)?,
+            CHUNK => take_chunk(state, body)?,
+            END => {
+                finish(group, state)?;
+                state.is_whole = true;
+            }
+            _ => return Err(broken("an unknown part")),
+        }
+        Ok(None)
+    }
+
+    fn take_begin(
+        &self,
+        group: &Group,
+        state: &mut Receiving,
+        body: &[u8],
+    ) -> Result<Option<Reused>> {
         let begin: Begin = serde_json::from_slice(body).map_err(|e| broken(&e.to_string()))?;
         let mut definition = begin.definition;
         if state.rebuild.is_some() || definition.files.len() > FILES_MAX {
@@ -421,30 +606,30 @@ impl Incoming {
         }
         definition.name.clone_from(&self.database.name);
         let instance = &group.common.instance;
-        let stem = file_stem(&self.database.name);
-        let id = hex(self.database.group_database_id);
         for file in &mut definition.files {
-            let suffix = if file.filegroup == 0 { "ldf" } else { "mdf" };
-            let name = format!("{stem}_{id}_{}.{suffix}", file.id);
-            file.path = match file.filegroup {
-                0 => instance.log_dir().join(name),
-                _ => instance.data_dir().join(name),
-            };
+            file.path = self.file_path(group, file.id, file.filegroup == 0);
             let size = begin.sizes.iter().find(|(id, _)| *id == file.id);
             file.size_pages = size.map_or(file.size_pages, |(_, size)| *size);
             if instance.database_of_file(&file.path).is_some() {
                 return Err(messages::error(5170, &[&file.path.display()]));
             }
             // Of a copy that broke off.
-            let _ = group.common.disk().remove(&file.path);
+            if file.filegroup == 0 || !begin.takes_sums {
+                let _ = group.common.disk().remove(&file.path);
+            }
         }
         let mut rebuild = Rebuild::new(group.common.instance.env(), begin.guid);
         for spec in specs(&definition).iter().filter(|s| s.filegroup != 0) {
-            rebuild.create_file(spec)?;
+            if !begin.takes_sums || !rebuild.reuse_file(spec)? {
+                rebuild.create_file(spec)?;
+            }
         }
         group.note_total(self.operation, begin.pages * PAGE_BYTES as u64);
+        let mut reused: Reused = rebuild.reused().collect();
+        let place = |file: u16| begin.sizes.iter().position(|(id, _)| *id == file);
+        reused.sort_by_key(|(file, _)| place(*file));
         (state.rebuild, state.definition) = (Some(rebuild), Some(definition));
-        Ok(())
+        Ok(begin.takes_sums.then_some(reused))
     }
 }
 
@@ -461,6 +646,15 @@ fn take_pages(state: &mut Receiving, body: &[u8]) -> Result<()> {
     let first = u32::from_le_bytes(*first);
     let run = PageRun { first, count };
     Ok(rebuild.write_pages(u16::from_le_bytes(*file), run, pages)?)
+}
+
+fn take_same(state: &mut Receiving, body: &[u8]) -> Result<()> {
+    let bad = || broken("pages that cannot stay");
+    let (file, run) = same_pages(body).ok_or_else(bad)?;
+    let rebuild = state.rebuild.as_ref().ok_or_else(bad)?;
+    rebuild.keep_pages(file, run)?;
+    state.kept_pages += u64::from(run.count);
+    Ok(())
 }
 
 fn take_log(state: &mut Receiving, body: &[u8]) -> Result<()> {
@@ -599,11 +793,11 @@ impl Group {
         );
         let link = link.map_err(|e| broken(&e.to_string()));
         let seeded = link.and_then(|link| {
-            let (served, handler) = (link.clone(), incoming.clone());
+            let (served, handler) = (link.clone(), IncomingHandler(incoming.clone()));
             let builder = std::thread::Builder::new().name("hadr seed link".into());
             let serving = builder.spawn(move || {
                 handler.connected(&served);
-                served.serve(&*handler);
+                served.serve(&handler);
             });
             let seeded = self.receive(&incoming);
             link.close();
@@ -628,9 +822,16 @@ impl Group {
             }
             let definition = state.definition.take().filter(|_| state.is_whole);
             if definition.is_none()
+                && !state.is_cut_off
                 && let Some(rebuild) = &mut state.rebuild
             {
                 rebuild.remove_created();
+            }
+            if state.kept_pages > 0 {
+                self.common.log(&format!(
+                    "Automatic seeding of database '{}': {} pages were there from an earlier copy and were not sent again.",
+                    incoming.database.name, state.kept_pages
+                ));
             }
             let failed = state.failed.take();
             definition.ok_or_else(|| failed.unwrap_or_else(|| broken("the server stops")))?
