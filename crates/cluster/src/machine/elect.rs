@@ -41,6 +41,16 @@ impl Machine {
         self.follow.heard + for_so_long <= self.now
     }
 
+    /// Is there a leader, as far as this node was told of late?
+    pub(super) fn hears_leader(&self) -> bool {
+        self.follow.leader.is_some() && !self.is_quiet(self.timing.suspicion)
+    }
+
+    /// When this node asks around, if it hears of no leader until then.
+    pub(super) fn next_candidacy(&self) -> Duration {
+        self.follow.heard + self.timing.suspicion
+    }
+
     pub(super) fn hear_leader(&mut self, leader: MemberId) {
         if self.follow.leader != Some(leader) {
             // Who led before may have lost them.

@@ -1,6 +1,6 @@
 //! The lead: rounds that prove it, votes that follow what answers, wishes, and groups whose owner is gone.
 
-use super::{Action, Machine, PLACES, place};
+use super::{Action, Machine, PLACES, Timing, place};
 use crate::command::{Command, Outcome, Step};
 use crate::packet::Packet;
 use crate::planted::{Bug, planted};
@@ -106,6 +106,19 @@ impl Lead {
 
     pub(super) fn is_settled_once(&self) -> bool {
         self.base.is_some()
+    }
+
+    /// Is the lead young, does anybody wait for what this leader does, or does it hear of no quorum?
+    pub(super) fn is_under_way(&self, now: Duration, timing: &Timing) -> bool {
+        let moves = self.denied.union(self.taken_from) != Members::NONE;
+        let waits = !self.leases.is_empty() || !self.wishes.is_empty();
+        let begins = self.base.is_none() || self.since + timing.fence() > now;
+        begins || moves || waits || self.confirmed + timing.suspicion <= now
+    }
+
+    /// When the next round begins that nobody waits for.
+    pub(super) fn next_round(&self, every: Duration) -> Duration {
+        self.round_at.map_or(Duration::ZERO, |at| at + every)
     }
 
     /// A leader may go when those who elect the next one know that it left.

@@ -18,11 +18,12 @@
 //! 3. A node that acts for a group does so under an epoch that began in this life of the process.
 //! 4. A witness is replaced only while it has no vote: one member's votes are never counted from two records.
 //!
-//! It reads no clock and does nothing itself: `tests/simulation` drives several of them, `runtime` a real one.
+//! It reads no clock and does nothing itself: `tests/simulation` drives several of them, `runtime` a real one, which waits as long as `rest` says.
 
 mod elect;
 mod lead;
 mod owner;
+mod rest;
 mod view;
 mod watch;
 
@@ -41,6 +42,7 @@ use daruma_quorum::{
 use elect::Follow;
 use lead::Lead;
 use owner::Owner;
+pub(crate) use rest::TICK;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,6 +118,7 @@ pub struct Machine {
     /// What `state` was read from.
     read: Version,
     now: Duration,
+    ticked: Duration,
     random: u64,
     out: Vec<Action>,
     /// When each member was heard of last.
@@ -149,6 +152,7 @@ impl Machine {
             state: Arc::new(state),
             read,
             now,
+            ticked: now,
             random: seed,
             out: Vec::new(),
             heard: [None; PLACES],
@@ -199,6 +203,7 @@ impl Machine {
     /// Time goes by.
     pub fn tick(&mut self, now: Duration) -> Vec<Action> {
         self.at(now);
+        self.ticked = self.now;
         match self.lead.is_some() {
             true => self.lead_on(),
             false => self.look_for_leader(),

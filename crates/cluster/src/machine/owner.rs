@@ -88,6 +88,11 @@ impl Machine {
         leased.collect()
     }
 
+    /// When the next lease is asked for.
+    pub(super) fn next_lease(&self) -> Duration {
+        self.owner.next_at
+    }
+
     pub(super) fn keep_leases(&mut self) {
         if self.now < self.owner.next_at {
             return;

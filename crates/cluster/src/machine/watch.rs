@@ -82,6 +82,15 @@ impl Watch {
         self.look_at = Some(at);
     }
 
+    /// Is anything but a look at the record waited for, or to be asked at a certain time?
+    pub(super) fn is_under_way(&self) -> bool {
+        let is_more = |busy: &Busy| busy.is_create || busy.is_vote;
+        self.want.is_some()
+            || self.create.is_some()
+            || self.look_at.is_some()
+            || self.busy.as_ref().is_some_and(is_more)
+    }
+
     pub(super) fn create(&mut self, place: WitnessPlace, register: Register) {
         self.created = None;
         self.create = Some((place, register));

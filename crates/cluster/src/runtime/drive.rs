@@ -3,6 +3,7 @@
 use super::links::Links;
 use super::{ClusterError, Input, Next, Shared, elapsed};
 use crate::command::Outcome;
+pub(super) use crate::machine::TICK;
 use crate::machine::{Action, Machine};
 use crate::store::{Store, Stored};
 use crate::witness::{FileShare, WitnessAsk};
@@ -10,10 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
 
-/// Between two looks at the clock.
-pub(super) const TICK: Duration = Duration::from_millis(25);
 /// Why a node that left for good has ended.
 pub(super) const LEFT: &str = "this server has left the cluster";
 /// Questions to the witness that wait: the machine asks one at a time.
@@ -67,10 +65,11 @@ impl Driver {
             let mut done = self.finish(actions);
             let now = elapsed();
             if done.is_ok() && tick_at <= now {
-                tick_at = now + TICK;
                 let actions = self.machine.tick(now);
                 done = self.finish(actions);
             }
+            // Each step may have changed what it is for.
+            tick_at = self.machine.next_tick();
             if let Err(error) = done {
                 return self.end(&error);
             }
