@@ -221,11 +221,7 @@ impl Device for DiskDevice {
             // As the product does on Linux, where scripts rely on it.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 let folder = self.path.parent().unwrap_or(Path::new(""));
-                let is_missing = |p: &&Path| !p.as_os_str().is_empty() && !self.disk.is_folder(p);
-                for missing in folder.ancestors().take_while(is_missing) {
-                    (self.gate)(missing)?;
-                }
-                make_folders(self.disk.as_ref(), folder)?;
+                make_folders(self.disk.as_ref(), folder, &*self.gate)?;
                 self.disk.open(&partial, OpenMode::CreateNew)?
             }
             opened => opened?,

@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use daruma_backup::*;
 use daruma_base::{DatabaseId, Disk, Lsn, OpenMode, PageId};
-use daruma_sim::SimRandom;
+use daruma_sim::{Faults, SimRandom};
 use daruma_storage::{PageRoll, RecoveryModel, StorageError, TreeId};
 use std::path::Path;
 
@@ -174,4 +174,74 @@ fn pages_without_their_log_are_refused() {
     assert!(mended.expect("looks").is_none());
     // Opening writes again what a power loss could still take, as it was.
     assert!(content() == before, "a file has changed");
+}
+
+/// Whole pages are restored, the machine stops at some write of that, and the restore is given up: no page is torn.
+#[test]
+fn a_stop_while_pages_are_written_leaves_them_whole() {
+    for write in 0.. {
+        let world = World::new(write, 300);
+        let history = History::new(&world, "d", RecoveryModel::Full);
+        let random = SimRandom::new(7);
+        history.run(&random, 25);
+        full(&world, &history.db, &["/full"]).expect("full");
+        history.run(&random, 15);
+        let pages = allocated(&history);
+        let (tree, last) = (
+            history.tree,
+            history.states.lock().last().expect("a state").2.clone(),
+        );
+        drop(history);
+        world.disk.crash();
+        let mut pages = data_pages(&world, &pages);
+        pages.truncate(3);
+        let mut roll = PageRoll::new(pages);
+        let state = restore_pages(&set(&world, "/full", 1), &mut roll, None).expect("pages");
+        world.disk.set_faults(Faults {
+            stop_at: Some(world.disk.calls() + write),
+            ..Faults::default()
+        });
+        let mended = world
+            .engine
+            .mend_pages(state.guid, specs("d"), roll, Lsn(state.end_lsn));
+        world.disk.set_faults(Faults::default());
+        let is_done = mended.is_ok();
+        world.disk.crash();
+        let found = open_and_dump(&world, tree).expect("opens");
+        assert!(found == last, "stopped at write {write}");
+        if is_done {
+            assert!(write > 5, "{write}");
+            return;
+        }
+    }
+}
+
+/// A page that the device has forgotten, which is in use: no restore that leaves it as it is has brought it back.
+#[test]
+fn a_page_in_use_without_content_is_lost() {
+    let world = World::new(5, 300);
+    let history = History::new(&world, "d", RecoveryModel::Full);
+    history.run(&SimRandom::new(5), 40);
+    let pages = allocated(&history);
+    history.db.close().expect("closes");
+    drop(history);
+    let pages = data_pages(&world, &pages);
+    let (lost, whole) = (pages[0], pages[1]);
+    let (path, begin) = (path_of(lost.file), lost.page as usize * 8192);
+    let before = world.disk.content_of(path).expect("a file");
+    for (at, byte) in before.iter().enumerate().skip(begin).take(8192) {
+        world.disk.flip(path, at as u64, *byte);
+    }
+    // Nor has the doublewrite area the page any more.
+    world.disk.flip(path_of(1), 31 * 8192 + 40, 1);
+    let opened = world
+        .engine
+        .open_database(DatabaseId(5), "d", specs("d"))
+        .expect("opens");
+    let db = opened.0;
+    assert!(db.is_lost(lost).expect("reads"));
+    assert!(!db.is_lost(whole).expect("reads"));
+    let free = (0..256).map(|page| PageId::new(1, page));
+    let free = free.filter(|page| db.is_free(*page)).last();
+    assert!(!db.is_lost(free.expect("a free page")).expect("reads"));
 }

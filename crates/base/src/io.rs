@@ -111,13 +111,30 @@ pub trait Disk: Send + Sync {
     }
 }
 
-/// Makes the folder and those above it that are missing, each durable in the one that holds it.
-pub fn make_folders(disk: &dyn Disk, path: &Path) -> io::Result<()> {
-    let is_missing = |p: &&Path| !p.as_os_str().is_empty() && !disk.is_folder(p);
-    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+/// Makes the folder and those above it that are missing, each durable in the one that holds it. `gate` is asked for every one of them
+/// before the first is made.
+///
+/// # Errors
+/// Those of the gate and of the disk.
+pub fn make_folders(
+    disk: &dyn Disk,
+    path: &Path,
+    gate: &dyn Fn(&Path) -> io::Result<()>,
+) -> io::Result<()> {
+    let is_named = |p: &&Path| !p.as_os_str().is_empty();
+    let named = || path.ancestors().take_while(is_named);
+    let missing: Vec<&Path> = named().take_while(|p| !disk.is_folder(p)).collect();
+    missing.iter().try_for_each(|folder| gate(folder))?;
     disk.create_dir_all(path)?;
+    let holder = |folder: &Path| folder.parent().unwrap_or(Path::new("")).to_path_buf();
     for folder in missing.iter().rev() {
-        disk.sync_dir(folder.parent().unwrap_or(Path::new("")))?;
+        disk.sync_dir(&holder(folder))?;
+    }
+    if !missing.is_empty() {
+        // Another may have made these just now, and not synced them yet. Folders that cannot be opened are none of the server's.
+        named().skip(missing.len()).for_each(|folder| {
+            let _ = disk.sync_dir(&holder(folder));
+        });
     }
     Ok(())
 }

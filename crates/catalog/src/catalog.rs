@@ -1,7 +1,7 @@
 //! `Catalog`: the stored definitions of one open database, and the server's own rows in master.
 
 use crate::change::{Change, Put};
-use crate::counters::{CounterId, Counters, key_of};
+use crate::counters::{CounterId, Counters, Reached, key_of};
 use crate::error::{CatalogError, Result};
 use crate::group::ServerRow;
 use crate::model::*;
@@ -243,7 +243,13 @@ impl Catalog {
 
     /// Last value of a counter, if any was given out.
     pub fn last_value(&self, id: CounterId) -> Option<i128> {
-        self.counters.last(id)
+        let reached = self.counters.reached(id).filter(|r| r.is_given);
+        reached.map(|r| r.last)
+    }
+
+    /// How far a counter is; `None` where no value was given out, nor the first one named.
+    pub fn reached(&self, id: CounterId) -> Option<Reached> {
+        self.counters.reached(id)
     }
 
     /// Gives out the value that `next` computes from the last one; errors of `next` change nothing.
@@ -273,9 +279,20 @@ impl Catalog {
         Ok(self.counters.advance(id, None, next)?.0 as u64)
     }
 
-    /// Sets what `last_value` answers: RESEED, RESTART, TRUNCATE.
-    pub fn set_value(&self, id: CounterId, last: Option<i128>) -> Result<()> {
-        self.counters.set(id, last)
+    /// Sets what `reached` answers: RESEED, RESTART, TRUNCATE.
+    pub fn set_reached(&self, id: CounterId, reached: Option<Reached>) -> Result<()> {
+        self.counters.set(id, reached)
+    }
+
+    /// The same within a transaction: a crash before its commit brings back what was stored before. [`Catalog::keep_reached`] makes it
+    /// part of the commit, `set_reached` takes it back.
+    pub fn set_reached_for_now(&self, id: CounterId, reached: Option<Reached>) {
+        self.counters.set_for_now(id, reached);
+    }
+
+    /// Makes what was set for now a part of the transaction that has set it, right before its commit.
+    pub fn keep_reached(&self, txn: &Txn, id: CounterId) -> Result<()> {
+        self.counters.keep(txn, id)
     }
 
     /// Values of definitions that are too long for a page, as `view` sees them: for a check of all pages.
@@ -307,11 +324,25 @@ impl Catalog {
         self.statistics.get(table)
     }
 
-    /// Replaces what is known of a table. It counts from now on, even if it cannot be stored (the error says why).
-    pub fn put_statistics(&self, table: TableStatistics) -> Result<()> {
-        self.statistics.put(table.clone());
+    /// Changes what is known of a table, which nobody else changes meanwhile. It counts from now on, even if it cannot be stored (the
+    /// error says why); an error of `change` changes nothing.
+    pub fn change_statistics<E: From<CatalogError>>(
+        &self,
+        table: ObjectId,
+        change: impl FnOnce(&mut TableStatistics) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let _alone = self.statistics.change_alone();
+        let known = self.statistics.get(table);
+        let mut known = known.map_or_else(TableStatistics::default, |t| (*t).clone());
+        known.object_id = table;
+        change(&mut known)?;
+        self.statistics.put(known.clone());
+        Ok(self.store_statistics(&known)?)
+    }
+
+    fn store_statistics(&self, table: &TableStatistics) -> Result<()> {
         let txn = self.db.begin(&self.owner);
-        match statistics::write(&txn, &table) {
+        match statistics::write(&txn, table) {
             Ok(()) => Ok(txn.commit(Durability::Delayed)?),
             Err(error) => {
                 txn.rollback()?;

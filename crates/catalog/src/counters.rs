@@ -5,12 +5,15 @@
 //! is one stream, so whatever a value was used for in the same database hardens after the mark. Who uses it elsewhere, or
 //! tells somebody, waits for the mark before (values of sequences). After a crash the rest of a block is lost
 //! (SQL Server's identity gap); a clean shutdown writes the exact values.
+//!
+//! What TRUNCATE sets is stored as part of its transaction when that commits. Until then the mark from before stays, and values
+//! behind it are given out from memory: a crash takes the transaction back, and its rows are there again.
 
 use crate::error::Result;
 use crate::model::{ObjectId, SequenceDef};
 use crate::rows;
 use daruma_base::Lsn;
-use daruma_storage::{Database, Durability, Owner};
+use daruma_storage::{Database, Durability, Owner, Txn};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -69,17 +72,43 @@ impl Pace {
     }
 }
 
+/// How far a counter has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// The value that the next one follows.
+    pub last: i128,
+    /// It was given out. Else it only says which is to be the first.
+    pub is_given: bool,
+}
+
+impl Reached {
+    /// A value that was given out.
+    pub fn given(last: i128) -> Reached {
+        Reached {
+            last,
+            is_given: true,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Stored {
     /// Last value that may have been given out; `None`: none yet.
     last: Option<i128>,
+    /// `last` was never given out: RESEED of a new table.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_before_first: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counter {
     last: Option<i128>,
-    /// Value stored in the tree: `last` may move up to here freely.
+    /// See [`Reached::is_given`], of `last`.
+    is_before_first: bool,
+    /// Value stored in the tree, or behind the one kept there: `last` may move up to here freely.
     reserved: Option<i128>,
+    /// Value stored in the tree while a transaction that has set another one is open.
+    kept: Option<i128>,
     /// Where the log has it, if this server has stored it since the database was opened.
     stored_at: Option<Lsn>,
 }
@@ -97,7 +126,9 @@ impl Counters {
         txn.commit(Durability::Delayed)?;
         let counter = |s: Stored| Counter {
             last: s.last,
+            is_before_first: s.is_before_first,
             reserved: s.last,
+            kept: None,
             stored_at: None,
         };
         let entries = stored.into_iter();
@@ -106,9 +137,14 @@ impl Counters {
         Ok(Counters { db, owner, map })
     }
 
-    /// Last value given out, if any.
-    pub(crate) fn last(&self, id: CounterId) -> Option<i128> {
-        self.map.lock().get(&id).and_then(|c| c.last)
+    /// How far the counter is; `None` where no value was given out, nor the first one named.
+    pub(crate) fn reached(&self, id: CounterId) -> Option<Reached> {
+        let map = self.map.lock();
+        let counter = map.get(&id)?;
+        Some(Reached {
+            last: counter.last?,
+            is_given: !counter.is_before_first,
+        })
     }
 
     /// Gives out the value that `next` computes from the last one, and where the log has the mark that covers it, which may have
@@ -122,25 +158,61 @@ impl Counters {
         let mut map = self.map.lock();
         let counter = map.entry(id).or_default();
         let value = next(counter.last)?;
-        if !covers(counter, value) {
+        if counter.is_before_first || !covers(counter, value) {
             self.reserve(id, pace, counter, value)?;
         }
         counter.last = Some(value);
+        counter.is_before_first = false;
         Ok((value, counter.stored_at))
     }
 
-    /// Sets the last value, whatever it was, durably with the next commit. `None`: as if never used.
-    pub(crate) fn set(&self, id: CounterId, last: Option<i128>) -> Result<()> {
+    /// Sets how far it is, whatever it was, durably with the next commit. `None`: as if never used.
+    pub(crate) fn set(&self, id: CounterId, reached: Option<Reached>) -> Result<()> {
         let mut map = self.map.lock();
-        let stored_at = Some(self.store(id, last)?);
+        let last = reached.map(|r| r.last);
+        let is_before_first = reached.is_some_and(|r| !r.is_given);
+        let stored_at = Some(self.store(id, last, is_before_first)?);
         map.insert(
             id,
             Counter {
                 last,
+                is_before_first,
                 reserved: last,
+                kept: None,
                 stored_at,
             },
         );
+        Ok(())
+    }
+
+    /// The same in memory, until [`Counters::keep`] makes it part of a commit or [`Counters::set`] takes it back.
+    pub(crate) fn set_for_now(&self, id: CounterId, reached: Option<Reached>) {
+        let mut map = self.map.lock();
+        let counter = map.entry(id).or_default();
+        *counter = Counter {
+            last: reached.map(|r| r.last),
+            is_before_first: reached.is_some_and(|r| !r.is_given),
+            reserved: None,
+            kept: counter.kept.or(counter.reserved),
+            stored_at: counter.stored_at,
+        };
+    }
+
+    /// Writes what was set for now as part of `txn`, which is about to commit.
+    pub(crate) fn keep(&self, txn: &Txn, id: CounterId) -> Result<()> {
+        let mut map = self.map.lock();
+        let Some(counter) = map.get_mut(&id).filter(|c| c.kept.is_some()) else {
+            return Ok(());
+        };
+        let last = counter.reserved.or(counter.last);
+        let is_before_first = counter.is_before_first;
+        let stored = Stored {
+            last,
+            is_before_first,
+        };
+        rows::put(txn, &key_of(id), &stored)?;
+        counter.reserved = last;
+        counter.kept = None;
         Ok(())
     }
 
@@ -153,8 +225,8 @@ impl Counters {
     pub(crate) fn save(&self) -> Result<()> {
         let mut map = self.map.lock();
         for (id, counter) in map.iter_mut() {
-            if counter.last != counter.reserved {
-                counter.stored_at = Some(self.store(*id, counter.last)?);
+            if counter.last != counter.reserved && counter.kept.is_none() {
+                counter.stored_at = Some(self.store(*id, counter.last, false)?);
                 counter.reserved = counter.last;
             }
         }
@@ -172,21 +244,33 @@ impl Counters {
             CounterId::RowNumber(_) | CounterId::RowVersion => NUMBER_BLOCK,
             _ => VALUE_BLOCK,
         };
-        let step = counter.last.map_or(1, |last| value.saturating_sub(last));
+        // The first value of an identity column does not tell which way they go.
+        let first = i128::from(!matches!(id, CounterId::Identity(_)));
+        let step = counter
+            .last
+            .map_or(first, |last| value.saturating_sub(last));
         let mark = match (id, pace) {
             // Object ids jump and wrap: the exact value is stored, objects are few.
             (CounterId::ObjectId, _) => value,
             (_, Some(pace)) => pace.mark(value),
             _ => value.saturating_add(step.saturating_mul(block)),
         };
-        counter.stored_at = Some(self.store(id, Some(mark))?);
+        let step = pace.map_or(step, |pace| pace.increment);
+        if !counter.kept.is_some_and(|kept| is_behind(mark, kept, step)) {
+            counter.stored_at = Some(self.store(id, Some(mark), false)?);
+            counter.kept = None;
+        }
         counter.reserved = Some(mark);
         Ok(())
     }
 
-    fn store(&self, id: CounterId, last: Option<i128>) -> Result<Lsn> {
+    fn store(&self, id: CounterId, last: Option<i128>, is_before_first: bool) -> Result<Lsn> {
         let txn = self.db.begin(&self.owner);
-        let written = rows::put(&txn, &key_of(id), &Stored { last });
+        let stored = Stored {
+            last,
+            is_before_first,
+        };
+        let written = rows::put(&txn, &key_of(id), &stored);
         match written {
             Ok(()) => Ok(txn.commit_delayed()?),
             Err(error) => {
@@ -203,6 +287,15 @@ fn covers(counter: &Counter, value: i128) -> bool {
         (Some(last), Some(reserved)) if reserved >= last => value >= last && value <= reserved,
         (Some(last), Some(reserved)) => value <= last && value >= reserved,
         _ => false,
+    }
+}
+
+/// Does a counter that goes on from `kept` in these steps never come to `mark`? The first value of all is behind every other.
+fn is_behind(mark: i128, kept: i128, step: i128) -> bool {
+    match step.signum() {
+        1 => mark <= kept,
+        0 => true,
+        _ => mark >= kept,
     }
 }
 

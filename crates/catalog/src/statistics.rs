@@ -7,7 +7,7 @@
 use crate::error::Result;
 use crate::model::{ColumnId, ObjectId};
 use crate::rows;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -73,6 +73,8 @@ impl TableStatistics {
 #[derive(Default)]
 pub(crate) struct StatisticsMap {
     tables: RwLock<HashMap<ObjectId, Arc<TableStatistics>>>,
+    /// Held from reading what is known of a table to storing what replaces it.
+    changing: Mutex<()>,
 }
 
 impl StatisticsMap {
@@ -80,7 +82,12 @@ impl StatisticsMap {
         let tables = known.into_iter().map(|t| (t.object_id, Arc::new(t)));
         StatisticsMap {
             tables: RwLock::new(tables.collect()),
+            changing: Mutex::default(),
         }
+    }
+
+    pub(crate) fn change_alone(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock()
     }
 
     pub(crate) fn get(&self, id: ObjectId) -> Option<Arc<TableStatistics>> {

@@ -3,7 +3,8 @@
 //! Theory: the allocation page that covers a page says so. Of a closed database it is right on disk only after a clean stop; else
 //! the log may have more to say, and no page is called free.
 //!
-//! Invariant: an allocation page that cannot be read, or is none, makes no page free: what is free need not be restored.
+//! Invariant: an allocation page that cannot be read, or is none, makes no page free, nor lost: what is free need not be restored,
+//! and what is lost ends a restore.
 //!
 //! Tests: `crates/tsql/tests/restore_steps.rs`. Read next: `alloc`, `roll`.
 
@@ -66,6 +67,18 @@ impl Database {
             let map = self.pool().read(self.store(), id);
             map.is_ok_and(|map| says_free(&map, bit))
         })
+    }
+
+    /// Is it certain that the page is in use now, and that its content is lost?
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn is_lost(&self, page: PageId) -> Result<bool> {
+        let (map, bit) = alloc::bit_of(page);
+        let map = self.pool().read(self.store(), map);
+        let is_allocation = |map: &Page| map.page_type() == Some(PageType::Allocation);
+        let is_used = map.is_ok_and(|map| is_allocation(&map) && alloc::get_bit(&map, bit));
+        Ok(is_used && self.pool().is_damaged(self.store(), page)?)
     }
 }
 

@@ -7,7 +7,8 @@
 //! Invariants
 //! 1. Nothing is written before the pages have come to the end of the database's own log.
 //! 2. A page whose content is not known at the end of the log is left as it is: it is free, or holds row versions.
-//! 3. Header, boot, doublewrite and allocation pages are not restored singly: what they say is not all in the log.
+//! 3. A page is written through the doublewrite area: a crash leaves it as it was, or as it is to be.
+//! 4. Header, boot, doublewrite and allocation pages are not restored singly: what they say is not all in the log.
 //!
 //! Tests: `crates/backup/tests/pages.rs`. Read next: `redo`, `replay`.
 
@@ -16,7 +17,7 @@ use crate::api::FileSpec;
 use crate::bytes::*;
 use crate::copy::{LogChunk, is_made_anew, is_whole};
 use crate::database::open::split_specs;
-use crate::datafile::FileSet;
+use crate::datafile::{DOUBLE_WRITE_PAGES, FileSet};
 use crate::engine::Engine;
 use crate::error::{Result, StorageError};
 use crate::log::Log;
@@ -246,23 +247,18 @@ impl PageRoll {
             match page.map(|page| (page.page_type(), page)) {
                 None | Some((Some(PageType::Free | PageType::Versions), _)) => left.push(id),
                 Some((Some(PageType::Tree | PageType::Blob), page)) if page.id() == id => {
-                    ready.push((id, page));
+                    ready.push(page);
                 }
                 Some(_) => return Err(damaged(id, "it holds no data")),
             }
         }
-        for (id, mut page) in ready {
+        for page in &mut ready {
             page.seal();
-            let io = |source| StorageError::Io {
-                action: "write pages of",
-                path: files.path(id.file),
-                source,
-            };
-            files.ensure_size(id)?;
-            let handle = files.handle(id.file)?;
-            let at = u64::from(id.page) * PAGE_BYTES as u64;
-            handle.write_at(page.bytes(), at).map_err(io)?;
-            handle.sync_data().map_err(io)?;
+            files.ensure_size(page.id())?;
+        }
+        // The page may have been whole, and the restore may be taken back: a torn one would be lost.
+        for batch in ready.chunks(DOUBLE_WRITE_PAGES) {
+            files.write(batch)?;
         }
         Ok(left)
     }

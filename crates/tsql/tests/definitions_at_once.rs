@@ -755,3 +755,81 @@ fn a_definition_that_began_anew_and_fails_keeps_nobody_waiting() {
     assert_eq!(errors(&first.run("DROP SCHEMA probe")), [1222]);
     client.done("ROLLBACK");
 }
+
+/// Each is made of a reading of the table, during which the other's came.
+#[test]
+fn statistics_made_at_once_are_all_kept() {
+    const EACH: usize = 20;
+    let server = Server::new();
+    let mut client = server.connect();
+    client.done("CREATE TABLE t (a int, b int)");
+    client.done("INSERT t SELECT value, value % 7 FROM GENERATE_SERIES(1, 2000)");
+    let make = |begin: &str| {
+        let mut client = server.connect();
+        for n in 0..EACH {
+            client.done(&format!("CREATE STATISTICS {begin}{n} ON t (a, b)"));
+        }
+    };
+    std::thread::scope(|threads| {
+        threads.spawn(|| make("left"));
+        make("right");
+    });
+    let count = "SELECT COUNT(*) FROM sys.stats WHERE object_id = OBJECT_ID('t')";
+    let expected = (2 * EACH).to_string();
+    assert_eq!(client.scalar(count), expected);
+    let server = server.restart_keeping(client);
+    let mut client = server.connect();
+    assert_eq!(client.scalar(count), expected);
+    for begin in ["left", "right"] {
+        client.done(&format!("DROP STATISTICS t.{begin}1"));
+    }
+}
+
+#[test]
+fn a_grant_is_asked_for_behind_the_wait() {
+    let (server, mut admin) = with_low(&[
+        "CREATE USER other WITHOUT LOGIN",
+        "CREATE TABLE dbo.t (i int); GRANT SELECT ON dbo.t TO low WITH GRANT OPTION",
+        "BEGIN TRAN; GRANT INSERT ON dbo.t TO other; REVOKE SELECT ON dbo.t FROM low CASCADE",
+    ]);
+    let low = server.connect_as("low", "e");
+    let second = "GRANT SELECT ON dbo.t TO other";
+    let (_low, out) = run_until(&server, low, second, || admin.done("COMMIT"));
+    assert_eq!(errors(&out), [15151], "{out}");
+    let granted = "SELECT COUNT(*) FROM sys.database_permissions WHERE type = 'SL'";
+    assert_eq!(admin.scalar(granted), "0");
+}
+
+#[test]
+fn a_trigger_of_a_view_is_asked_for_behind_the_wait() {
+    let (server, mut admin) = with_low(&["CREATE TABLE dbo.t (i int)"]);
+    admin.done("CREATE VIEW dbo.v AS SELECT i FROM dbo.t");
+    admin.done("GRANT ALTER ON dbo.v TO low");
+    admin.done("BEGIN TRAN; REVOKE ALTER ON dbo.v FROM low");
+    admin.done("CREATE OR ALTER VIEW dbo.v AS SELECT i + 1 AS i FROM dbo.t");
+    let low = server.connect_as("low", "e");
+    let second = "CREATE TRIGGER dbo.r ON dbo.v INSTEAD OF INSERT AS RETURN";
+    let (_low, out) = run_until(&server, low, second, || admin.done("COMMIT"));
+    assert_eq!(errors(&out), [2104], "{out}");
+    assert_eq!(admin.scalar("SELECT COUNT(*) FROM sys.triggers"), "0");
+}
+
+/// Two that move sequences wait for a third transaction, and not for each other.
+#[test]
+fn sequences_that_are_moved_at_once_wait_for_nobody_twice() {
+    let server = Server::with_setup(&["CREATE DATABASE d"]);
+    let mut first = server.connect_to("d");
+    first.done("CREATE SCHEMA s");
+    first.done("CREATE SEQUENCE dbo.p AS int; CREATE SEQUENCE dbo.q AS int");
+    first.done("BEGIN TRAN; CREATE TABLE t (i int)");
+    let (one, other) = (server.connect_to("d"), server.connect_to("d"));
+    let (_, out) = run_until(&server, one, "ALTER SCHEMA s TRANSFER dbo.p", || {
+        let (_, out) = run_until(&server, other, "ALTER SCHEMA s TRANSFER dbo.q", || {
+            first.done("COMMIT");
+        });
+        assert_eq!(errors(&out), Vec::<i32>::new(), "{out}");
+    });
+    assert_eq!(errors(&out), Vec::<i32>::new(), "{out}");
+    let moved = "SELECT COUNT(*) FROM sys.sequences WHERE schema_id = SCHEMA_ID('s')";
+    assert_eq!(first.scalar(moved), "2");
+}

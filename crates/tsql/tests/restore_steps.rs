@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::rows::{MOVES, content, damage, fill, page_with, read_file, rows, server_with_rows};
+use common::rows::{
+    MOVES, content, damage, fill, page_with, read_file, rows, server_with_rows, write_file,
+};
 use common::{Client, Server};
 use daruma_base::Disk;
 use daruma_sim::Faults;
@@ -499,7 +501,7 @@ fn a_page_restore_that_cannot_go_on_is_taken_back() {
         assert_eq!(kept.len(), 1);
         if is_unreadable {
             // Nor can these be read any more.
-            server.disk.flip(&kept[0], 100, 1);
+            server.disk.flip(&kept[0], 1_000, 1);
         }
         let out = client.run("ALTER DATABASE d SET OFFLINE");
         assert!(out.contains("Msg 5052"), "{out}");
@@ -576,6 +578,12 @@ fn a_stop_in_a_page_restore_leaves_a_way_forward() {
             server.disk.set_faults(Faults::default());
             let server = server.crash();
             let mut client = server.connect();
+            let is_under_way = state_of_d(&mut client) == "RESTORING";
+            assert_eq!(
+                files_of_pages(&server).len(),
+                usize::from(is_under_way),
+                "{at}"
+            );
             finish(&mut client, page, way, &at);
             assert_eq!(content(&mut client, "d"), all, "{at}");
             client.run("INSERT d.dbo.t VALUES (0, N'')");
@@ -586,8 +594,28 @@ fn a_stop_in_a_page_restore_leaves_a_way_forward() {
                 "1",
                 "{at}"
             );
+            assert!(files_of_pages(&server).is_empty(), "{at}");
         }
     }
+}
+
+/// Somebody's own file is where the pages would go.
+#[test]
+fn a_file_at_the_place_of_the_pages_is_left() {
+    let (server, mut client) = server_with_rows(60);
+    client.run("BACKUP DATABASE d TO DISK = '/b/f'");
+    let page = page_with(&server, b"row 40 row 40");
+    write_file(&server, "/data/d.mdf.pages1", b"somebody's notes");
+    let begin = format!("RESTORE DATABASE d PAGE = '1:{page}' FROM DISK = '/b/f' WITH NORECOVERY");
+    let out = client.run(&begin);
+    assert!(out.contains("Msg 3202"), "{out}");
+    let server = server.restart_keeping(client);
+    let mut client = server.connect();
+    assert_eq!(state_of_d(&mut client), "ONLINE");
+    assert_eq!(
+        read_file(&server, "/data/d.mdf.pages1"),
+        b"somebody's notes"
+    );
 }
 
 /// Brings the page back after a crash, on one of two ways.

@@ -40,6 +40,47 @@ fn a_crash_loses_no_more_of_a_sequence_than_its_cache() {
     assert_eq!(next(&mut client, "exact"), "4");
 }
 
+/// The rows come back, and their numbers are not given to others. So it is with the first value of all, which tells no direction.
+#[test]
+fn a_crash_in_a_transaction_that_truncates_keeps_the_numbers_of_its_rows() {
+    for (begin, step) in [(1, 1), (-1, -1)] {
+        let server = Server::new();
+        let mut client = server.connect();
+        client.done(&format!(
+            "CREATE TABLE t (id int IDENTITY({begin}, {step}), v int);
+             CREATE TABLE one (id int IDENTITY({begin}, {step}), v int);
+             CREATE TABLE u (i int)"
+        ));
+        client.done("INSERT t VALUES (1), (2), (3); INSERT one VALUES (1)");
+        client.done("BEGIN TRANSACTION; TRUNCATE TABLE t; INSERT t VALUES (4)");
+        server.connect().done("INSERT u VALUES (1)");
+        let server = server.crash_after(client);
+        let mut client = server.connect();
+        client.done("INSERT t VALUES (5); INSERT one VALUES (2)");
+        for table in ["t", "one"] {
+            let twice = client.scalar(&format!(
+                "SELECT COUNT(*) - COUNT(DISTINCT id) FROM {table}"
+            ));
+            assert_eq!(twice, "0", "{table}, {step}");
+            let ordered = format!(
+                "SELECT COUNT(*) FROM {table} a, {table} b WHERE (a.id - b.id) * {step} > 0 AND a.v < b.v"
+            );
+            assert_eq!(client.scalar(&ordered), "0", "{table}, {step}");
+        }
+        client.done("TRUNCATE TABLE t; INSERT t VALUES (6)");
+        let server = server.crash_after(client);
+        let mut client = server.connect();
+        assert_eq!(client.scalar("SELECT id FROM t"), begin.to_string());
+        client.done("INSERT t VALUES (7)");
+        assert_eq!(client.scalar("SELECT COUNT(DISTINCT id) FROM t"), "2");
+        client.done("TRUNCATE TABLE t");
+        let server = server.crash_after(client);
+        let mut client = server.connect();
+        client.done("INSERT t VALUES (8)");
+        assert_eq!(client.scalar("SELECT id FROM t"), begin.to_string());
+    }
+}
+
 #[test]
 fn a_sequence_that_begins_again_goes_on_after_a_crash() {
     let server = Server::new();

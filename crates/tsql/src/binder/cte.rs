@@ -6,6 +6,7 @@ use super::{Binder, BoundQuery, OutColumn, recursion, types};
 use crate::error::{Result, SqlError};
 use daruma_catalog::names_equal;
 use daruma_syntax::ast::{self, Ident, QueryBody, SetOp, TableSource};
+use daruma_value::DataType;
 use std::sync::Arc;
 
 impl Binder<'_> {
@@ -104,7 +105,7 @@ impl Binder<'_> {
         for column in &anchor.columns {
             let mut info = self.columns[column.id as usize].clone();
             info.ty.nullable = true;
-            info.identity = false;
+            info.identity = None;
             columns.push(OutColumn {
                 name: column.name.clone(),
                 id: self.new_column(info)?,
@@ -169,7 +170,7 @@ impl Binder<'_> {
         for (column, wanted) in step.columns.into_iter().zip(anchor) {
             let to = self.columns[wanted.id as usize].ty.data_type;
             let info = &self.columns[column.id as usize];
-            if info.ty.data_type.name() != to.name() && !info.null_literal {
+            if !takes(to, info.ty.data_type) && !info.null_literal {
                 return Err(SqlError::new(
                     240,
                     16,
@@ -204,10 +205,28 @@ impl Binder<'_> {
 
     fn branch_scalar(&self, id: ColId) -> Scalar {
         if self.columns[id as usize].null_literal {
-            Scalar::null(daruma_value::DataType::Int)
+            Scalar::null(DataType::Int)
         } else {
             self.column(id)
         }
+    }
+}
+
+/// Is every value of type `from` one of type `to`, which is the same but for lengths and digits?
+fn takes(to: DataType, from: DataType) -> bool {
+    use DataType::{DateTime2, DateTimeOffset, Decimal, Time};
+    match (to, from) {
+        (
+            Decimal { precision, scale },
+            Decimal {
+                precision: digits,
+                scale: places,
+            },
+        ) => precision - scale >= digits - places && scale >= places,
+        (Time { scale }, Time { scale: places })
+        | (DateTime2 { scale }, DateTime2 { scale: places })
+        | (DateTimeOffset { scale }, DateTimeOffset { scale: places }) => scale >= places,
+        _ => to.name() == from.name() && to.declared_len() >= from.declared_len(),
     }
 }
 

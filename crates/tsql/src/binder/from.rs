@@ -334,7 +334,7 @@ impl Binder<'_> {
                 },
                 name: column.name.clone(),
                 qualified: format!("{qualified}.{}", column.name),
-                identity: false,
+                identity: None,
                 rowguid: false,
                 computed: false,
                 null_literal: false,

@@ -265,7 +265,7 @@ impl Binder<'_> {
 
     pub(super) fn pseudo(&mut self, pseudo: PseudoColumn) -> Result<Scalar> {
         let wanted = |column: &super::ColumnInfo| match pseudo {
-            PseudoColumn::Identity => column.identity,
+            PseudoColumn::Identity => column.identity.is_some(),
             PseudoColumn::RowGuid => column.rowguid,
             // Only OUTPUT of a MERGE has it.
             PseudoColumn::Action => column.name == "$action",

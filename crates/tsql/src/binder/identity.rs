@@ -3,6 +3,7 @@
 //! The call arrives as a function with the type as its first argument. To a plan it is its seed, in a column that is
 //! marked; who makes the table counts on from there, in the order in which the rows come.
 
+use super::Numbering;
 use super::tree::{Kind, Scalar, Type};
 use crate::dml::identity_value;
 use crate::error::Result;
@@ -37,6 +38,13 @@ impl IdentityCall {
                 increment,
             }),
             _ => Err(messages::error(102, &[&"IDENTITY"])),
+        }
+    }
+
+    pub(super) fn numbering(&self) -> Numbering {
+        Numbering {
+            seed: self.seed,
+            increment: self.increment,
         }
     }
 

@@ -59,6 +59,15 @@ const COLUMNS_MAX: usize = 1 << 20;
 /// More nodes than this made by copying alone are refused: copies of copies double with each level of a text.
 pub(crate) const COPIED_NODES_MAX: usize = 1 << 20;
 
+/// Seed and increment of an identity column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbering {
+    /// The first value.
+    pub seed: i128,
+    /// What the next value is greater by; never 0.
+    pub increment: i128,
+}
+
 /// Facts about a column besides its number.
 #[derive(Clone, Debug)]
 pub struct ColumnInfo {
@@ -66,7 +75,8 @@ pub struct ColumnInfo {
     pub name: String,
     /// As messages name it: with its table.
     pub qualified: String,
-    pub identity: bool,
+    /// Of an identity column: how its values go on.
+    pub identity: Option<Numbering>,
     /// ROWGUIDCOL.
     pub rowguid: bool,
     /// An expression, not a table's column.
@@ -190,7 +200,7 @@ impl<'a> Binder<'a> {
             ty,
             name: name.to_string(),
             qualified: name.to_string(),
-            identity: false,
+            identity: None,
             rowguid: false,
             computed: true,
             null_literal: scalar.is_null_literal(),
@@ -208,7 +218,7 @@ impl<'a> Binder<'a> {
             data_type: info.ty.data_type,
             collation: info.ty.collation,
             nullable: info.ty.nullable,
-            identity: info.identity,
+            identity: info.identity.is_some(),
             computed: info.computed,
         }
     }

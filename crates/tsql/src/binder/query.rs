@@ -9,7 +9,7 @@ use super::next_value::{CLAUSE, NESTED, SET_OPERATOR};
 use super::scope::{Clause, CteEntry, NameScope};
 use super::stored::refuse_lock_hint;
 use super::tree::*;
-use super::{Binder, too_complex, types};
+use super::{Binder, Numbering, too_complex, types};
 use crate::error::{Result, SqlError};
 use crate::host::VariableType;
 use crate::messages;
@@ -59,8 +59,8 @@ struct Tail<'q> {
 struct Item {
     name: String,
     scalar: Scalar,
-    /// It is a call of IDENTITY.
-    is_numbered: bool,
+    /// Of a call of IDENTITY.
+    numbers: Option<Numbering>,
 }
 
 /// A sort key before it becomes a column: an output column or an expression.
@@ -300,7 +300,7 @@ impl Binder<'_> {
             let name = bound[0].columns[position].name.clone();
             let mut info = self.columns[bound[0].columns[position].id as usize].clone();
             info.ty = ty;
-            info.identity = false;
+            info.identity = None;
             info.rowguid = false;
             info.computed = true;
             info.null_literal = bound
@@ -505,6 +505,7 @@ impl Binder<'_> {
         let having = select.having.as_ref();
         let having = having.map(|h| self.without_next_value(CLAUSE, |b| b.condition(h)));
         let mut having = having.transpose()?;
+        having.as_ref().map_or(Ok(()), check_no_window)?;
         let mut order = self.without_next_value(CLAUSE, |b| b.order_keys(tail.order_by, &items))?;
         let group_by = select.group_by.as_ref();
         let of_subqueries = std::mem::take(&mut self.scope().aggregates);
@@ -582,7 +583,7 @@ impl Binder<'_> {
                 Some(id) => id,
                 None => {
                     let id = self.new_computed(&item.name, &item.scalar)?;
-                    self.columns[id as usize].identity = item.is_numbered;
+                    self.columns[id as usize].identity = item.numbers;
                     computed.push((id, item.scalar.clone()));
                     id
                 }
@@ -686,7 +687,7 @@ impl Binder<'_> {
                         items.push(Item {
                             name,
                             scalar: self.column(id),
-                            is_numbered: false,
+                            numbers: None,
                         });
                     }
                 }
@@ -712,7 +713,7 @@ impl Binder<'_> {
                     items.push(Item {
                         name,
                         scalar,
-                        is_numbered: numbers.is_some(),
+                        numbers: numbers.map(|n| n.numbering()),
                     });
                 }
                 SelectItem::Assign {
@@ -911,15 +912,14 @@ pub(super) fn check_where(condition: &Scalar) -> Result<()> {
              select list, and the column being aggregated is an outer reference.",
         ));
     }
-    if condition.any(&|s| matches!(s.kind, Kind::Window(_))) {
-        return Err(SqlError::new(
-            4108,
-            15,
-            1,
-            "Windowed functions can only appear in the SELECT or ORDER BY clauses.",
-        ));
+    check_no_window(condition)
+}
+
+fn check_no_window(condition: &Scalar) -> Result<()> {
+    match condition.any(&|s| matches!(s.kind, Kind::Window(_))) {
+        true => Err(messages::error(4108, &[])),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// ORDER BY with a number: error 108.

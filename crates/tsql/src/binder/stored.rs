@@ -2,7 +2,7 @@
 
 use super::scope::{NameScope, ScopeEntry, UsedObject};
 use super::tree::*;
-use super::{Binder, ColumnInfo, types, unsupported};
+use super::{Binder, ColumnInfo, Numbering, types, unsupported};
 use crate::access::TableAccess;
 use crate::error::Result;
 use crate::host::{LockHints, TableKind, TableRef};
@@ -22,6 +22,10 @@ impl Binder<'_> {
     ) -> Result<Rel> {
         let access = TableAccess::new(&table)?;
         let mut columns = Vec::with_capacity(table.def.columns.len());
+        let numbering = table.def.identity.map(|i| Numbering {
+            seed: i.seed,
+            increment: i.increment,
+        });
         for column in &table.def.columns {
             let ty = Type {
                 data_type: column.data_type,
@@ -33,7 +37,7 @@ impl Binder<'_> {
                 ty,
                 name: column.name.clone(),
                 qualified: format!("{qualified}.{}", column.name),
-                identity: column.is_identity,
+                identity: numbering.filter(|_| column.is_identity),
                 rowguid: column.is_rowguid,
                 computed: column.computed.is_some(),
                 null_literal: false,

@@ -483,7 +483,7 @@ impl Binder<'_> {
             ty: Type::new(data_type, true),
             name: String::new(),
             qualified: String::new(),
-            identity: false,
+            identity: None,
             rowguid: false,
             computed: true,
             null_literal: false,

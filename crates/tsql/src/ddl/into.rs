@@ -19,11 +19,10 @@ pub(crate) fn select_into(
     (into, items): (&SelectInto, &[SelectItem]),
     plan: &Arc<SelectPlan>,
 ) -> Result<u64> {
-    let numbers = Numbers::find(items, plan, &into.table.name.text)?;
-    let table = create(ex, into, plan, numbers.as_ref())?;
+    let mut numbers = Numbers::find(items, plan, &into.table.name.text)?;
+    let table = create(ex, into, plan)?;
     ex.note_planned();
     let mut stream = open(plan, ex)?;
-    let mut numbers = numbers;
     let mut next = |batch: &mut RowBatch| {
         let is_more = stream.next(batch)?;
         match &mut numbers {
@@ -86,12 +85,7 @@ impl Numbers {
     }
 }
 
-fn create(
-    ex: &Execution<'_>,
-    into: &SelectInto,
-    plan: &SelectPlan,
-    numbers: Option<&Numbers>,
-) -> Result<TableRef> {
+fn create(ex: &Execution<'_>, into: &SelectInto, plan: &SelectPlan) -> Result<TableRef> {
     let name = &into.table;
     let temporary = name.is_temporary();
     let (database, schema_id) = match temporary {
@@ -118,7 +112,7 @@ fn create(
         builder.def.filegroup =
             super::table::named_filegroup(ex, database, into.filegroup.as_ref())?;
     }
-    define(&mut builder, plan, numbers)?;
+    define(&mut builder, plan)?;
     let heap = builder.heap();
     builder.def.indexes.push(heap);
     builder.create_trees()?;
@@ -150,11 +144,7 @@ fn create(
     }
 }
 
-fn define(
-    builder: &mut Builder<'_, '_>,
-    plan: &SelectPlan,
-    numbers: Option<&Numbers>,
-) -> Result<()> {
+fn define(builder: &mut Builder<'_, '_>, plan: &SelectPlan) -> Result<()> {
     for (at, column) in plan.columns().iter().enumerate() {
         if column.name.is_empty() {
             return Err(messages::error_state(1038, 5, &[]));
@@ -167,11 +157,14 @@ fn define(
             ));
         }
         let id = at as i32 + 1;
-        if column.identity && builder.def.identity.is_none() {
+        if column.identity
+            && builder.def.identity.is_none()
+            && let Some(numbering) = plan.numbering()
+        {
             builder.def.identity = Some(IdentityDef {
                 column_id: id,
-                seed: numbers.map_or(1, |n| n.next),
-                increment: numbers.map_or(1, |n| n.increment),
+                seed: numbering.seed,
+                increment: numbering.increment,
                 not_for_replication: false,
             });
         }

@@ -99,13 +99,15 @@ pub(crate) fn command_code(kind: &StatementKind) -> u16 {
 
 /// How a statement locks the definitions of the current database ([`Execution::lock_definitions`]); nothing where it has to do with what
 /// belongs to the session alone, or changes no definition.
-pub(crate) fn lock_of_definitions(kind: &StatementKind) -> Option<LockMode> {
+pub(crate) fn lock_of_definitions(ex: &Execution<'_>, kind: &StatementKind) -> Option<LockMode> {
     use StatementKind::*;
     match kind {
         CreateSchema(_) | CreateType(_) => Some(LockMode::Exclusive),
         // Nobody who defines something at the same time misses it.
         CreateTrigger(s) if is_of_definitions(&s.on) => Some(LockMode::Exclusive),
         SwitchTrigger(s) if is_of_definitions(&s.on) => Some(LockMode::Exclusive),
+        // At once: who takes it shared and raises it waits for others who do so, and they for him.
+        AlterSchema(s) if objects::moves_named(ex, s) => Some(LockMode::Exclusive),
         Drop(drop) => match drop.kind {
             DropKind::Schema | DropKind::Type | DropKind::Sequence => Some(LockMode::Exclusive),
             DropKind::Trigger if drop.scope.is_some() => Some(LockMode::Exclusive),

@@ -313,6 +313,10 @@ pub(super) fn create_trigger(
         }
         Ok(Resolved::View { database, object }) if instead_of => {
             let view = locked_in_place(ex, database, &object)?.ok_or_else(missing)?;
+            // Rights may have gone behind the wait.
+            ex.alters(database, &view, || {
+                messages::error(2104, &[&"create", &statement.name.dotted()])
+            })?;
             (database, view.id)
         }
         Ok(_) => return Err(missing()),

@@ -73,6 +73,7 @@ pub(super) fn alter_schema(ex: &Execution<'_>, statement: &ast::AlterSchema) -> 
     let find = |catalog: &DatabaseCatalog| ex.catalog_object(catalog, database, &statement.object);
     let named = find(&catalog).ok_or_else(missing)?;
     if is_named_by_definitions(&named) {
+        // Held already, unless it is another one than the statement has found.
         ex.lock_definitions(database, LockMode::Exclusive)?;
     }
     let object = super::locked_object(ex, database, find)?.ok_or_else(missing)?;
@@ -93,6 +94,12 @@ pub(super) fn alter_schema(ex: &Execution<'_>, statement: &ast::AlterSchema) -> 
         put_object(ex, database, Put::over(moved, there))?;
     }
     Ok(())
+}
+
+/// Does the statement move what definitions name? It keeps others from defining anything.
+pub(super) fn moves_named(ex: &Execution<'_>, statement: &ast::AlterSchema) -> bool {
+    let found = ex.find_object(&statement.object);
+    matches!(found, Ok(Some((_, object))) if is_named_by_definitions(&object))
 }
 
 /// The names that an object has in its schema: its own and those of its constraints.
@@ -407,15 +414,18 @@ fn drop_object(
     let database = ex
         .named_database(ex.current_database(), name)
         .map_err(|_| absent())?;
-    let work = || drop_stored(ex, database, name, (code, what, word));
-    if database == ex.current_database() {
-        return work();
+    let catalog = ex.catalog(database)?;
+    if database == ex.current_database() && ex.catalog_object(&catalog, database, name).is_none() {
+        return Err(absent());
     }
     let mode = match word {
         "SEQUENCE" => LockMode::Exclusive,
         _ => LockMode::Shared,
     };
-    ex.under_definitions(database, mode, work)
+    // The statement may have begun without it, when there was nothing of the name.
+    ex.under_definitions(database, mode, || {
+        drop_stored(ex, database, name, (code, what, word))
+    })
 }
 
 fn drop_stored(

@@ -15,8 +15,8 @@ use crate::messages;
 use crate::session::Execution;
 use daruma_base::DatabaseId;
 use daruma_catalog::{
-    CheckDef, ColumnDef, ComputedDef, CounterId, DefaultDef, IdentityDef, ObjectKind, Put,
-    TableDef, names_equal,
+    CheckDef, ColumnDef, ComputedDef, DefaultDef, IdentityDef, ObjectKind, Put, TableDef,
+    names_equal,
 };
 use daruma_syntax::ast::{
     self, ColumnConstraintKind, ColumnKind, Condition, CreateTable, Expr, Ident, Literal,
@@ -828,8 +828,7 @@ pub(crate) fn truncate(ex: &Execution<'_>, statement: &ast::Truncate) -> Result<
         renewed => renewed?,
     }
     if table.def.identity.is_some() {
-        ex.state
-            .reset_counter(&table, CounterId::Identity(table.object_id), None)?;
+        ex.state.restart_identity(&table)?;
     }
     Ok(())
 }

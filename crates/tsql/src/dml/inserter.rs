@@ -165,7 +165,7 @@ pub struct Inserter<'a> {
     pending: Vec<Vec<Value>>,
     pending_bytes: usize,
     pending_bytes_max: usize,
-    last_identity: Option<i128>,
+    last_identity: LastIdentity<'a>,
     count: u64,
     evaluators: Evaluators<'a>,
     /// Somebody sees the rows whole: OUTPUT or a trigger.
@@ -215,7 +215,7 @@ impl<'a> Inserter<'a> {
             pending: Vec::new(),
             pending_bytes: 0,
             pending_bytes_max: pending_bytes_max(host),
-            last_identity: None,
+            last_identity: LastIdentity { host, number: None },
             count: 0,
             evaluators: Evaluators::new(host),
         })
@@ -292,7 +292,7 @@ impl<'a> Inserter<'a> {
 
     fn next_identity(&mut self, ordinal: usize) -> Result<Value> {
         let number = self.host.next_identity(self.shape.table.table())?;
-        self.last_identity = Some(number);
+        self.last_identity.number = Some(number);
         let column = self
             .shape
             .table
@@ -313,7 +313,7 @@ impl<'a> Inserter<'a> {
             .and_then(identity_number);
         if let Some(number) = given {
             self.host.note_identity(self.shape.table.table(), number)?;
-            self.last_identity = Some(number);
+            self.last_identity.number = Some(number);
         }
         Ok(())
     }
@@ -340,12 +340,31 @@ impl<'a> Inserter<'a> {
         if self.applier.ignored_duplicates {
             self.host.message(errors::duplicate_ignored());
         }
-        if let Some(last) = self.last_identity {
-            self.host.set_last_identity(last);
-        }
+        self.last_identity.tell();
         self.effects
             .finish(self.host, &self.shape.table, self.verb, 0)?;
         Ok(self.count)
+    }
+}
+
+/// The last identity value that the statement took, until it is told.
+struct LastIdentity<'a> {
+    host: &'a dyn Host,
+    number: Option<i128>,
+}
+
+impl LastIdentity<'_> {
+    fn tell(&mut self) {
+        if let Some(number) = self.number.take() {
+            self.host.set_last_identity(number);
+        }
+    }
+}
+
+impl Drop for LastIdentity<'_> {
+    /// The values of a statement that failed are used up, and the last one is told as that of any other.
+    fn drop(&mut self) {
+        self.tell();
     }
 }
 
@@ -368,7 +387,8 @@ fn decimal_identity(number: i128, precision: u8, scale: u8) -> Option<Value> {
     (number.abs() < limit).then(|| Value::Decimal(Decimal::new(number, precision, scale)))
 }
 
-fn identity_number(value: &Value) -> Option<i128> {
+/// The number that a value of an identity column is.
+pub fn identity_number(value: &Value) -> Option<i128> {
     match value {
         Value::TinyInt(n) => Some(i128::from(*n)),
         Value::SmallInt(n) => Some(i128::from(*n)),

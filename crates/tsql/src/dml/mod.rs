@@ -59,7 +59,7 @@ use daruma_base::DatabaseId;
 use daruma_syntax::ast::{self, DmlTarget, ObjectName};
 use daruma_value::Value;
 pub use errors::{changed_variable, explicit_identity};
-pub use inserter::{InsertOptions, identity_value};
+pub use inserter::{InsertOptions, identity_number, identity_value};
 use output::OutputPlan;
 use std::any::Any;
 use std::sync::Arc;

@@ -4,7 +4,8 @@
 //! (`tally`); a batch is first numbered, then each aggregate function runs over its column. Over the memory grant, rows
 //! with new keys go to partitions on disk that are aggregated afterwards. Input in key order needs no table: a number
 //! ends where the key changes, and all groups but the last are complete after each batch. Grouping sets run through the
-//! same accumulators with the keys that a set leaves out read as NULL.
+//! same accumulators with the keys that a set leaves out read as NULL; a row of theirs on disk is of one set, whose number
+//! stands behind its values.
 
 use super::batch::RowBatch;
 use super::columns::ColumnBatch;
@@ -15,6 +16,7 @@ use super::operator::{Operator, build};
 use super::plan::AggregateNode;
 use super::spill::{PARTITIONS, Partitions, partition_of, row_bytes};
 use super::tally::{Places, Tally};
+use crate::access::damaged;
 use crate::error::Result;
 use daruma_value::Value;
 use daruma_value::column::{Column, NO_ROW};
@@ -187,30 +189,12 @@ impl Groups {
         batch: &ColumnBatch,
         cx: &Ctx<'_>,
     ) -> Result<()> {
-        let keys = key_columns(node, batch);
         let nothing = Column::repeat(&Value::Null, batch.len());
-        let mut columns: Vec<Vec<&Column>> = Vec::with_capacity(sets.len());
-        for members in sets {
-            let taken = members.iter().chain(std::iter::repeat(&false));
-            let mut of_set: Vec<&Column> = Vec::with_capacity(keys.len());
-            for (key, taken) in keys.iter().zip(taken) {
-                of_set.push(if *taken { key } else { &nothing });
-            }
-            columns.push(of_set);
-        }
+        let columns = columns_of_sets(node, sets, batch, &nothing);
         let mut places: Vec<Vec<u32>> = vec![Vec::with_capacity(batch.len()); sets.len()];
         for row in 0..batch.len() {
             for (set, (columns, places)) in columns.iter().zip(&mut places).enumerate() {
-                row_key(columns, &node.collations, row, &mut self.buffer);
-                self.buffer.extend_from_slice(&(set as u32).to_le_bytes());
-                let entry = self.sets.insert(&self.buffer);
-                let (group, new) = entry.ok_or_else(crate::binder::too_complex)?;
-                if new {
-                    let key = columns.iter().map(|k| k.value(row));
-                    let key: Vec<Value> = key.chain([Value::Int(set as i32)]).collect();
-                    self.open(key.into_iter(), cx);
-                }
-                places.push(group);
+                places.push(self.group_in_set(node, set, columns, row, cx)?);
             }
         }
         self.grow(node);
@@ -218,6 +202,91 @@ impl Groups {
             self.accumulate(node, batch, Places::Each(places), cx)?;
         }
         Ok(())
+    }
+
+    /// The group that a row belongs to in a set; it may be a new one.
+    fn group_in_set(
+        &mut self,
+        node: &AggregateNode,
+        set: usize,
+        columns: &[&Column],
+        row: usize,
+        cx: &Ctx<'_>,
+    ) -> Result<u32> {
+        key_in_set(node, set, columns, row, &mut self.buffer);
+        let entry = self.sets.insert(&self.buffer);
+        let (group, new) = entry.ok_or_else(crate::binder::too_complex)?;
+        if new {
+            let key = columns.iter().map(|k| k.value(row));
+            let key: Vec<Value> = key.chain([Value::Int(set as i32)]).collect();
+            self.open(key.into_iter(), cx);
+        }
+        Ok(group)
+    }
+
+    /// As `add_known`: a row may have groups in some of the sets and go to partitions for the others.
+    fn add_known_to_sets(
+        &mut self,
+        node: &AggregateNode,
+        sets: &[Vec<bool>],
+        batch: &ColumnBatch,
+        overflow: &mut Option<Overflow>,
+        cx: &Ctx<'_>,
+    ) -> Result<()> {
+        let nothing = Column::repeat(&Value::Null, batch.len());
+        let columns = columns_of_sets(node, sets, batch, &nothing);
+        let mut row_values = Vec::new();
+        for (set, columns) in columns.iter().enumerate() {
+            let (mut known, mut places) = (Vec::new(), Vec::new());
+            for row in 0..batch.len() {
+                key_in_set(node, set, columns, row, &mut self.buffer);
+                if let Some(group) = self.sets.find(&self.buffer) {
+                    known.push(row as u32);
+                    places.push(group);
+                    continue;
+                }
+                let overflow = match overflow {
+                    Some(overflow) => overflow,
+                    None => overflow.insert(Overflow {
+                        partitions: Partitions::new(cx, node.input.schema.len() + 1)?,
+                        at: 0,
+                    }),
+                };
+                batch.row(row, &mut row_values);
+                row_values.resize(node.input.schema.len(), Value::Null);
+                row_values.push(Value::Int(set as i32));
+                let partition = partition_of(&self.buffer);
+                overflow.partitions.add(partition, &row_values)?;
+            }
+            let mut part = batch.clone();
+            part.keep(&known);
+            self.accumulate(node, &part, Places::Each(&places), cx)?;
+        }
+        Ok(())
+    }
+
+    /// Takes rows in that came back from a partition, each for the set that it names.
+    fn add_to_named_sets(
+        &mut self,
+        node: &AggregateNode,
+        sets: &[Vec<bool>],
+        batch: &ColumnBatch,
+        cx: &Ctx<'_>,
+    ) -> Result<()> {
+        let nothing = Column::repeat(&Value::Null, batch.len());
+        let columns = columns_of_sets(node, sets, batch, &nothing);
+        let mut places = Vec::with_capacity(batch.len());
+        for row in 0..batch.len() {
+            let set = match batch.value(node.input.schema.len(), row) {
+                Value::Int(set) => usize::try_from(set).ok(),
+                _ => None,
+            };
+            let named = set.and_then(|set| Some((set, columns.get(set)?)));
+            let (set, columns) = named.ok_or_else(|| damaged("no such grouping set"))?;
+            places.push(self.group_in_set(node, set, columns, row, cx)?);
+        }
+        self.grow(node);
+        self.accumulate(node, batch, Places::Each(&places), cx)
     }
 
     /// Takes a batch in whose rows come in key order.
@@ -302,6 +371,37 @@ fn key_width(node: &AggregateNode) -> usize {
     node.keys.len() + usize::from(node.sets.is_some())
 }
 
+/// The key columns of each set: those that it leaves out are `nothing`.
+fn columns_of_sets<'b>(
+    node: &AggregateNode,
+    sets: &[Vec<bool>],
+    batch: &'b ColumnBatch,
+    nothing: &'b Column,
+) -> Vec<Vec<&'b Column>> {
+    let keys = key_columns(node, batch);
+    let of_set = |members: &Vec<bool>| {
+        let taken = members.iter().chain(std::iter::repeat(&false));
+        let column = |(key, taken): (&&'b Column, &bool)| match taken {
+            true => *key,
+            false => nothing,
+        };
+        keys.iter().zip(taken).map(column).collect()
+    };
+    sets.iter().map(of_set).collect()
+}
+
+/// Key of a row in a set, with the set's number at its end.
+fn key_in_set(
+    node: &AggregateNode,
+    set: usize,
+    columns: &[&Column],
+    row: usize,
+    key: &mut Vec<u8>,
+) {
+    row_key(columns, &node.collations, row, key);
+    key.extend_from_slice(&(set as u32).to_le_bytes());
+}
+
 fn key_columns<'b>(node: &AggregateNode, batch: &'b ColumnBatch) -> Vec<&'b Column> {
     /// A column that is not there reads as NULL.
     static NOTHING: LazyLock<Column> = LazyLock::new(Column::default);
@@ -358,11 +458,14 @@ impl AggregateOp {
                 // Once rows of a key may lie on disk no new group begins in memory, even when another operator has given
                 // memory back meanwhile: the key would be two groups.
                 let is_closed = self.overflow.is_some() || self.groups.over(cx);
-                if node.sets.is_none() && is_closed {
-                    self.groups
-                        .add_known(&node, &mut self.batch, &mut self.overflow, cx)?;
-                } else {
-                    self.groups.add(&node, &self.batch, cx)?;
+                let (batch, overflow) = (&mut self.batch, &mut self.overflow);
+                match &node.sets {
+                    _ if !is_closed => self.groups.add(&node, batch, cx)?,
+                    None => self.groups.add_known(&node, batch, overflow, cx)?,
+                    Some(sets) => {
+                        self.groups
+                            .add_known_to_sets(&node, sets, batch, overflow, cx)?;
+                    }
                 }
             }
             if let Some(overflow) = &mut self.overflow {
@@ -388,7 +491,13 @@ impl AggregateOp {
         while overflow.partitions.read(overflow.at, &mut rows)? {
             cx.tick(rows.len() as u32)?;
             self.batch.take_rows(&mut rows);
-            self.groups.add(&node, &self.batch, cx)?;
+            match &node.sets {
+                None => self.groups.add(&node, &self.batch, cx)?,
+                Some(sets) => {
+                    self.groups
+                        .add_to_named_sets(&node, sets, &self.batch, cx)?;
+                }
+            }
         }
         overflow.at += 1;
         self.give = 0..self.groups.len();

@@ -10,7 +10,7 @@ use crate::binder::next_value::{LIMITED, NESTED};
 use crate::binder::tree::{Coercion, ColId, ColSet, Kind, Scalar, Type};
 use crate::binder::types;
 use crate::binder::{
-    Binder, BoundQuery, ColumnInfo, NameScope, OutColumn, ScopeEntry, ViewCheck, literal,
+    Binder, BoundQuery, ColumnInfo, NameScope, Numbering, OutColumn, ScopeEntry, ViewCheck, literal,
 };
 use crate::error::{Result, SqlError};
 use crate::host::{CursorRow, Host, TableRef};
@@ -115,6 +115,8 @@ pub struct SelectPlan {
     output: Vec<usize>,
     assignments: Vec<AssignStep>,
     infos: Vec<ColumnInfo>,
+    /// Of the first identity column in the result.
+    numbering: Option<Numbering>,
     stats: QueryStats,
 }
 
@@ -139,6 +141,11 @@ impl SelectPlan {
     /// The columns of the result, for its metadata.
     pub fn columns(&self) -> &[OutputColumn] {
         &self.columns
+    }
+
+    /// How the values of the first identity column in the result go on.
+    pub fn numbering(&self) -> Option<Numbering> {
+        self.numbering
     }
 
     /// `SELECT @v = ..`: run it with [`run_assignment`].
@@ -558,6 +565,9 @@ pub(super) fn plan_select(
     } = bound;
     let output_columns = columns.iter().map(|c| binder.output_column(c)).collect();
     let infos = binder.columns.clone();
+    let numbering = columns
+        .iter()
+        .find_map(|c| infos.get(c.id as usize)?.identity);
     let stats = QueryStats::new(host.now().0);
     let mut planner = Planner::new(&infos, host);
     if assignments.is_empty() {
@@ -571,6 +581,7 @@ pub(super) fn plan_select(
             output,
             assignments: Vec::new(),
             infos,
+            numbering,
             stats,
         }));
     }
@@ -600,6 +611,7 @@ pub(super) fn plan_select(
         output: Vec::new(),
         assignments: steps,
         infos,
+        numbering,
         stats,
     }))
 }
@@ -665,7 +677,7 @@ fn name_scope(binder: &mut Binder<'_>, scope: &Scope) -> Result<NameScope> {
                 },
                 name: column.name.clone(),
                 qualified: format!("{}.{}", table.name, column.name),
-                identity: false,
+                identity: None,
                 rowguid: false,
                 computed: false,
                 null_literal: false,

@@ -30,6 +30,7 @@ mod keep;
 mod kept;
 mod kept_rows;
 mod key_table;
+mod known_rows;
 mod merge_join;
 mod nested_loop;
 mod numbering;

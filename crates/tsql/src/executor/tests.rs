@@ -116,6 +116,9 @@ fn small_grants_spill_and_change_nothing() {
         "SELECT a.id, b.id FROM a FULL HASH JOIN b ON a.k = b.k",
         "SELECT t, id, COUNT(*), SUM(k) FROM a GROUP BY t, id",
         "SELECT DISTINCT t, id FROM a",
+        "SELECT t, id, GROUPING_ID(t, id), COUNT(*), SUM(k), COUNT(DISTINCT k) FROM a GROUP BY ROLLUP (t, id)",
+        "SELECT k, t, id % 900, MAX(t), COUNT(*) FROM a GROUP BY CUBE (k, t, id % 900)",
+        "SELECT id, k, GROUPING(id), MIN(t) FROM a GROUP BY GROUPING SETS ((id), (k, id), (id), ())",
     ];
     let expected: Vec<Vec<String>> = queries.iter().map(|q| bag(&host, q)).collect();
     let sorted = rows(&host, queries[0]);
@@ -565,6 +568,33 @@ fn a_condition_that_compares_all_pairs_is_asked_before_the_joins() {
             "{condition}: {count:?}"
         );
         assert!(looks < 1_000, "{condition}: {looks}");
+    }
+}
+
+/// However many rows without a value lie between, each row looks at one.
+#[test]
+fn windows_that_ignore_nulls_pass_by_long_runs_of_them() {
+    let host = host();
+    for call in [
+        "LAG(v, 1, -5)",
+        "LEAD(v, 2, -5)",
+        "FIRST_VALUE(v)",
+        "LAST_VALUE(v)",
+    ] {
+        let frame = match call.contains("_VALUE") {
+            true => "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+            false => "",
+        };
+        let text = format!(
+            "SELECT COUNT(*) FROM (SELECT {call} IGNORE NULLS OVER (ORDER BY id {frame}) AS x
+                FROM (SELECT id, CASE WHEN id IN (7, 2990) THEN id END AS v FROM a) r) z WHERE x IS NOT NULL"
+        );
+        let (looks, count) = looks_of(&host, &text);
+        assert!(
+            matches!(count, Value::Int(n) if n > 2_000),
+            "{call}: {count:?}"
+        );
+        assert!(looks < 100, "{call}: {looks}");
     }
 }
 

@@ -13,6 +13,7 @@ use super::accumulate::Accumulator;
 use super::batch::RowBatch;
 use super::context::Ctx;
 use super::kept_rows::KeptRows;
+use super::known_rows::KnownRows;
 use super::operator::{Operator, build};
 use super::plan::{AggregateCall, WindowNode, WindowStep};
 use super::window_tree::{WIDE_ROWS, WindowTree, take_row};
@@ -66,6 +67,8 @@ struct CallState {
     taken: Option<(usize, usize, Value)>,
     /// For wide frames that move.
     tree: Option<WindowTree>,
+    /// IGNORE NULLS: the rows that have a value.
+    known: Option<KnownRows>,
     /// NTILE: rows of a small bucket, and how many buckets are larger by one.
     buckets: Option<(usize, usize)>,
     /// PERCENTILE_CONT and PERCENTILE_DISC: the value of all rows of the partition.
@@ -92,6 +95,7 @@ impl CallState {
             running: None,
             taken: None,
             tree: None,
+            known: None,
             buckets: None,
             percentile: None,
         }
@@ -103,6 +107,9 @@ impl CallState {
         self.taken = None;
         if let Some(tree) = self.tree.take() {
             tree.release(cx);
+        }
+        if let Some(known) = self.known.take() {
+            known.release(cx);
         }
         self.buckets = None;
         self.percentile = None;
@@ -337,12 +344,12 @@ impl Kept {
             }),
             W::CumeDist => Value::Float((self.last + 1) as f64 / n as f64),
             W::NTile => self.ntile(call, state, index, cx)?,
-            W::Lag | W::Lead => self.shifted(call, index, cx)?,
+            W::Lag | W::Lead => self.shifted(call, state, index, cx)?,
             W::PercentileCont | W::PercentileDisc => match &state.percentile {
                 Some(known) => known.clone(),
                 None => state.percentile.insert(self.percentile(call, cx)?).clone(),
             },
-            W::FirstValue | W::LastValue => self.edge(call, index, ordered, cx)?,
+            W::FirstValue | W::LastValue => self.edge(call, state, index, ordered, cx)?,
             W::Aggregate(_) => self.aggregate(call, state, index, ordered, cx)?,
         })
     }
@@ -416,7 +423,26 @@ impl Kept {
         Ok(Value::Float(low + (place - below as f64) * (high - low)))
     }
 
-    fn shifted(&mut self, call: &WindowStep, index: usize, cx: &Ctx<'_>) -> Result<Value> {
+    /// The rows that have a value, found at the first row of a partition.
+    fn known<'s>(
+        &mut self,
+        call: &WindowStep,
+        state: &'s mut CallState,
+        cx: &Ctx<'_>,
+    ) -> Result<&'s KnownRows> {
+        Ok(match &mut state.known {
+            Some(known) => known,
+            none => none.insert(KnownRows::new(&mut self.rows, call, cx)?),
+        })
+    }
+
+    fn shifted(
+        &mut self,
+        call: &WindowStep,
+        state: &mut CallState,
+        index: usize,
+        cx: &Ctx<'_>,
+    ) -> Result<Value> {
         let n = self.rows.len();
         let offset = match call.args.get(1) {
             Some(arg) => match arg.eval(self.rows.row(index)?, cx)?.as_i64() {
@@ -432,34 +458,25 @@ impl Kept {
             },
             None => 1,
         };
-        let move_by = |from: usize, rows: usize| match call.function {
-            W::Lag => from.checked_sub(rows),
-            _ => from.checked_add(rows).filter(|t| *t < n),
-        };
         let Some(arg) = call.args.first() else {
             return Ok(Value::Null);
         };
-        let found = match call.ignore_nulls && offset > 0 {
-            false => match move_by(index, offset) {
-                Some(target) => Some(arg.eval(self.rows.row(target)?, cx)?),
-                None => None,
-            },
-            // The offset counts the rows that have a value.
-            true => {
-                let (mut at, mut left, mut found) = (index, offset, None);
-                while left > 0
-                    && let Some(next) = move_by(at, 1)
-                {
-                    cx.tick(1)?;
-                    at = next;
-                    let value = arg.eval(self.rows.row(at)?, cx)?;
-                    if !value.is_null() {
-                        left -= 1;
-                        found = (left == 0).then_some(value);
-                    }
-                }
-                found
+        // The offset counts the rows that have a value.
+        let target = match (call.ignore_nulls && offset > 0, call.function) {
+            (true, function) => {
+                let known = self.known(call, state, cx)?;
+                let number = match function {
+                    W::Lag => known.before(index).checked_sub(offset),
+                    _ => known.before(index + 1).checked_add(offset - 1),
+                };
+                number.and_then(|number| known.row(number))
             }
+            (false, W::Lag) => index.checked_sub(offset),
+            (false, _) => index.checked_add(offset).filter(|t| *t < n),
+        };
+        let found = match target {
+            Some(target) => Some(arg.eval(self.rows.row(target)?, cx)?),
+            None => None,
         };
         match (found, call.args.get(2)) {
             (Some(value), _) => Ok(value),
@@ -501,6 +518,7 @@ impl Kept {
     fn edge(
         &mut self,
         call: &WindowStep,
+        state: &mut CallState,
         index: usize,
         ordered: bool,
         cx: &Ctx<'_>,
@@ -509,19 +527,23 @@ impl Kept {
         let (Some(arg), Some((start, end))) = (call.args.first(), frame) else {
             return Ok(Value::Null);
         };
-        let mut found = Value::Null;
-        for step in 0..=(end - start) {
-            cx.tick(1)?;
-            let at = match call.function {
-                W::FirstValue => start + step,
-                _ => end - step,
-            };
-            found = arg.eval(self.rows.row(at)?, cx)?;
-            if !call.ignore_nulls || !found.is_null() {
-                break;
+        let at = match (call.ignore_nulls, call.function) {
+            (false, W::FirstValue) => Some(start),
+            (false, _) => Some(end),
+            (true, function) => {
+                let known = self.known(call, state, cx)?;
+                let number = match function {
+                    W::FirstValue => Some(known.before(start)),
+                    _ => known.before(end + 1).checked_sub(1),
+                };
+                let row = number.and_then(|number| known.row(number));
+                row.filter(|row| (start..=end).contains(row))
             }
+        };
+        match at {
+            Some(at) => arg.eval(self.rows.row(at)?, cx),
+            None => Ok(Value::Null),
         }
-        Ok(found)
     }
 
     fn aggregate(

@@ -5,7 +5,7 @@
 //! | creating | CREATE DATABASE | deletes what was made, and the row |
 //! | dropping | DROP DATABASE | deletes what is left when the other databases are recovered: they may have to ask its log |
 //! | adding a file | ADD FILE | keeps the file when it is whole, since pages of it may be in use; else deletes it |
-//! | a restore is under way | RESTORE | see `session::backup::under_way` |
+//! | a restore is under way | RESTORE | see `session::backup::under_way`, `session::backup::pages` |
 //! | removing a file | REMOVE FILE | deletes it: it was empty, and the log behind the last checkpoint does not speak of it |
 //!
 //! Invariant: a start deletes a file only if master says that it was being made or deleted, and the file itself shows that it
@@ -14,8 +14,8 @@
 
 use super::{ErrorLog, MSDB, stored_form};
 use crate::error::Result;
-use crate::session::{Settled, settle_restore};
-use daruma_base::Env;
+use crate::session::{Settled, settle_pages, settle_restore};
+use daruma_base::{Disk, Env};
 use daruma_catalog::{Catalog, DatabaseDef, FileDef};
 use daruma_storage::{FileTrace, Registration};
 use std::collections::BTreeSet;
@@ -113,6 +113,7 @@ impl Cleaner<'_> {
                 return Ok(None);
             }
         }
+        settle_pages(self, &mut def);
         if let Some((id, guid)) = file_of(&def, ADDING) {
             self.settle_added(&mut def, id, guid)?;
         }
@@ -161,30 +162,39 @@ impl Cleaner<'_> {
 
     /// False when the file is to be deleted and cannot be.
     pub fn remove(&self, file: &FileDef, guid: Option<u64>) -> bool {
-        let disk = self.env.disk.as_ref();
-        let removed = FileTrace::read(disk, &file.path).and_then(|trace| {
-            let is_ours = match trace {
-                FileTrace::Absent => return Ok(()),
+        let allocated = file.size_pages.max(FILE_PAGES_MIN) * PAGE_BYTES;
+        self.remove_own(&file.path, |disk| {
+            Ok(match FileTrace::read(disk, &file.path)? {
+                FileTrace::Absent | FileTrace::Foreign => false,
                 FileTrace::Of { guid: found } => Some(found) == guid,
-                FileTrace::Unwritten { bytes } => {
-                    bytes <= file.size_pages.max(FILE_PAGES_MIN) * PAGE_BYTES
-                }
-                FileTrace::Foreign => false,
-            };
-            match is_ours {
-                true => disk.remove(&file.path),
-                false => {
-                    self.tell(&format!(
-                        "File '{}' was left where it is: nothing shows that it belongs to the statement that was cut short.",
-                        file.path.display()
-                    ));
-                    Ok(())
-                }
+                FileTrace::Unwritten { bytes } => bytes <= allocated,
+            })
+        })
+    }
+
+    /// Deletes a file that shows that it is the one in question. False when it is to be deleted and cannot be.
+    pub fn remove_own(
+        &self,
+        path: &Path,
+        is_own: impl FnOnce(&dyn Disk) -> io::Result<bool>,
+    ) -> bool {
+        let disk = self.env.disk.as_ref();
+        let removed = disk.exists(path).and_then(|is_there| {
+            if !is_there {
+                return Ok(());
             }
+            if is_own(disk)? {
+                return disk.remove(path);
+            }
+            self.tell(&format!(
+                "File '{}' was left where it is: nothing shows that it belongs to the statement that was cut short.",
+                path.display()
+            ));
+            Ok(())
         });
         match removed {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                let path = file.path.display();
+                let path = path.display();
                 self.tell(&format!("File '{path}' could not be deleted: {error}."));
                 false
             }

@@ -151,7 +151,7 @@ pub struct Instance {
     /// Temporary tables of all sessions, for tempdb's views.
     pub temp_tables: Mutex<BTreeMap<i32, TableRef>>,
     /// Counters of temporary tables: never stored.
-    pub(crate) temp_counters: Mutex<HashMap<daruma_catalog::CounterId, i128>>,
+    pub(crate) temp_counters: Mutex<HashMap<daruma_catalog::CounterId, daruma_catalog::Reached>>,
     catalog_version: AtomicU64,
     next_number: AtomicU64,
     pub(crate) sequential_ids: sequential::SequentialIds,

@@ -5,17 +5,14 @@ use super::execution::Execution;
 use super::fail::{Step, Stop};
 use crate::ddl;
 use crate::error::{Result, SqlError};
-use crate::host::{Host, Resolved, TableKind, TableRef};
+use crate::host::Host;
 use crate::instance::change::DatabaseChange;
 use crate::instance::{DatabaseEntry, FIRST_USER_SPID, ShutdownRequest};
 use crate::messages;
-use crate::session::SessionState;
 use crate::sink::EnvChange;
-use daruma_base::DatabaseId;
 use daruma_base::cancel::CancelReason;
-use daruma_catalog::{CounterId, DatabaseDef};
-use daruma_syntax::ast::{self, Expr, KillTarget, Literal, Statement, StatementKind};
-use daruma_syntax::{ParseOptions, parse_object_name};
+use daruma_catalog::DatabaseDef;
+use daruma_syntax::ast::{self, Expr, KillTarget, Statement, StatementKind};
 use daruma_value::Value;
 
 impl Execution<'_> {
@@ -291,63 +288,6 @@ impl Execution<'_> {
             _ => Err(messages::error(2526, &[])),
         }
     }
-
-    /// `DBCC CHECKIDENT (table [, NORESEED | RESEED [, value]])`.
-    fn check_identity(&self, args: &[Expr], quiet: bool) -> Result<()> {
-        let name = match args.first() {
-            Some(Expr::Literal(Literal::String { text, .. })) => text.clone(),
-            Some(Expr::Column(column)) => column.to_string(),
-            _ => return Err(messages::error(2526, &[])),
-        };
-        let parsed = parse_object_name(&name, &ParseOptions::default())
-            .map_err(|_| messages::error(2501, &[&name]))?;
-        let Resolved::Table(table) = self
-            .resolve(&parsed)
-            .map_err(|_| messages::error(2501, &[&name]))?
-        else {
-            return Err(messages::error(2501, &[&name]));
-        };
-        let about = super::DbccTable {
-            command: "CHECKIDENT",
-            state: 5,
-            named: &name,
-            enough: None,
-        };
-        self.check_table_for_dbcc(&table, &about)?;
-        let Some(identity) = table.def.identity else {
-            return Err(SqlError::new(
-                7997,
-                16,
-                1,
-                format!("'{name}' does not contain an identity column."),
-            ));
-        };
-        let current = self.call_system_function("ident_current", &[Value::str(&name)])?;
-        let current = super::convert::to_text(&current, super::convert::natural_type(&current))?
-            .unwrap_or("NULL".to_string());
-        let text = match args.get(2).and_then(integer_literal) {
-            Some(value) => {
-                // Where no row was given a value yet, the first one is given this.
-                let before = match self.last_identity(&table) {
-                    None => identity.increment,
-                    Some(_) => 0,
-                };
-                self.state.reset_counter(
-                    &table,
-                    CounterId::Identity(table.object_id),
-                    Some(i128::from(value) - before),
-                )?;
-                format!("Checking identity information: current identity value '{current}'.")
-            }
-            None => format!(
-                "Checking identity information: current identity value '{current}', current column value '{current}'."
-            ),
-        };
-        if !quiet {
-            self.message(SqlError::new(7998, 10, 1, text));
-        }
-        Ok(())
-    }
 }
 
 /// Commands of the product that are not here.
@@ -369,50 +309,4 @@ const KNOWN_DBCC: &[&str] = &[
 
 fn is_quiet(dbcc: &ast::Dbcc) -> bool {
     dbcc.options.iter().any(|o| o.is("NO_INFOMSGS"))
-}
-
-fn integer_literal(expr: &Expr) -> Option<i32> {
-    match expr {
-        Expr::Literal(Literal::Integer(digits)) => digits.parse().ok(),
-        Expr::Unary {
-            op: ast::UnaryOp::Minus,
-            expr,
-        } => integer_literal(expr).map(|n| -n),
-        _ => None,
-    }
-}
-
-impl SessionState {
-    /// Sets a table's counter; a rollback of the transaction brings the old value back.
-    pub(crate) fn reset_counter(
-        &self,
-        table: &TableRef,
-        id: CounterId,
-        value: Option<i128>,
-    ) -> Result<()> {
-        if table.kind != TableKind::User {
-            let mut counters = self.instance.temp_counters.lock();
-            match value {
-                Some(value) => drop(counters.insert(id, value)),
-                None => drop(counters.remove(&id)),
-            }
-            return Ok(());
-        }
-        self.reset_stored_counter(table.database.id(), id, value)
-    }
-
-    pub(crate) fn reset_sequence(&self, database: DatabaseId, id: i32) -> Result<()> {
-        self.reset_stored_counter(database, CounterId::Sequence(id), None)
-    }
-
-    fn reset_stored_counter(
-        &self,
-        database: DatabaseId,
-        id: CounterId,
-        value: Option<i128>,
-    ) -> Result<()> {
-        let open = self.instance.open_database(database)?;
-        self.remember_counter(database, id, open.catalog.last_value(id));
-        Ok(open.catalog.set_value(id, value)?)
-    }
 }

@@ -26,7 +26,7 @@ use crate::showplan::Plans;
 use crate::sink::{Done, EnvChange, OutputColumn, Sink};
 use daruma_base::DatabaseId;
 use daruma_catalog::PropertyClass;
-use daruma_storage::{Database, Isolation, LockMode, LockResource, ReadView, Txn};
+use daruma_storage::{Database, Isolation, LockMode, LockResource, ReadView, Savepoint, Txn};
 use daruma_value::{CollationId, DataType, Value};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -314,6 +314,7 @@ impl<'a> Execution<'a> {
         let s = self.state;
         let own = s.ensure_transaction();
         let mark = s.mark();
+        let variables = self.mark_variables();
         // A statement inside another one (a trigger's, a procedure's within INSERT .. EXEC) sees the data as of its own
         // beginning.
         let outer_views = self.set_views_aside();
@@ -323,15 +324,15 @@ impl<'a> Execution<'a> {
         self.put_views_back(outer_views);
         let result = match result {
             Ok(value) => self
-                .end_variables(true)
+                .end_variables()
                 .and_then(|()| match own {
                     true => self.harden_noted_marks(false),
                     false => self.harden_marks(),
                 })
                 .map(|()| value),
             Err(error) => {
-                let _ = self.end_variables(false);
-                Err(error)
+                let undone = self.undo_variables(variables);
+                Err(undone.err().unwrap_or(error))
             }
         };
         match result {
@@ -415,14 +416,33 @@ impl<'a> Execution<'a> {
         }
     }
 
-    fn end_variables(&self, commit: bool) -> Result<()> {
+    /// Where the work on table variables is, for a statement within another one to come back to.
+    fn mark_variables(&self) -> Option<Savepoint> {
+        self.variable_txn.borrow().as_ref().map(Txn::savepoint)
+    }
+
+    /// The statement succeeded. Within another one its work on table variables waits for that one's end.
+    fn end_variables(&self) -> Result<()> {
         if self.depth.get() > 0 {
             return Ok(());
         }
         match self.variable_txn.borrow_mut().take() {
-            Some(txn) if commit => Ok(txn.commit(daruma_storage::Durability::Delayed)?),
-            Some(txn) => Ok(txn.rollback()?),
+            Some(txn) => Ok(txn.commit(daruma_storage::Durability::Delayed)?),
             None => Ok(()),
+        }
+    }
+
+    /// The statement failed: what it did to table variables is undone, and not what others did before within the same one.
+    fn undo_variables(&self, mark: Option<Savepoint>) -> Result<()> {
+        let mut slot = self.variable_txn.borrow_mut();
+        match (slot.take(), mark) {
+            (Some(txn), Some(mark)) => {
+                txn.rollback_to(mark)?;
+                *slot = Some(txn);
+                Ok(())
+            }
+            (Some(txn), None) => Ok(txn.rollback()?),
+            (None, _) => Ok(()),
         }
     }
 

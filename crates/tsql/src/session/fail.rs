@@ -5,7 +5,7 @@
 //! | statement-terminating (most) | message; next statement | to CATCH |
 //! | name resolution | message; the scope ends | to a CATCH of an outer scope |
 //! | batch-aborting (conversion, deadlock, any with XACT_ABORT ON) | message; rollback; the batch ends | transaction doomed; to CATCH |
-//! | in a trigger | message; rollback; the batch ends | transaction doomed; to CATCH |
+//! | in a trigger, where XACT_ABORT is ON until the trigger says otherwise | message; rollback; the batch ends | transaction doomed; to CATCH |
 //! | class 20 and up, KILL | message; the connection ends | the same |
 //! | attention | rollback with XACT_ABORT ON; the request ends | the same |
 
@@ -131,7 +131,6 @@ impl Execution<'_> {
         error.kills_transaction
             || messages::aborts_batch(error.number)
             || (xact_abort && error.class > 10)
-            || self.in_trigger()
     }
 
     /// Storage knows no product texts: they are put in where the error first meets the session.

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::host::{Host, TableRef};
 use daruma_base::DatabaseId;
 use daruma_catalog::{
-    ConstraintKind, CounterId, DatabaseCatalog, IndexDef, IndexKind, Object, ObjectKind,
+    ConstraintKind, CounterId, DatabaseCatalog, IndexDef, IndexKind, Object, ObjectKind, Reached,
     SCHEMA_DBO, TableDef, names_equal,
 };
 use daruma_syntax::ast::ObjectName;
@@ -433,12 +433,16 @@ impl Execution<'_> {
     }
 
     fn current_identity(&self, table: &TableRef) -> Option<i128> {
-        let seed = table.def.identity?.seed;
-        Some(self.last_identity(table).unwrap_or(seed))
+        let identity = table.def.identity?;
+        Some(match self.reached_identity(table) {
+            None => identity.seed,
+            Some(reached) if reached.is_given => reached.last,
+            Some(reached) => reached.last.saturating_add(identity.increment),
+        })
     }
 
-    /// The value that was given last; `None` when none was since the table was made or truncated.
-    pub(super) fn last_identity(&self, table: &TableRef) -> Option<i128> {
+    /// How far the identity values are; `None` when none was given since the table was made or truncated, nor the first one named.
+    pub(super) fn reached_identity(&self, table: &TableRef) -> Option<Reached> {
         let id = CounterId::Identity(table.object_id);
         match table.kind {
             crate::host::TableKind::User => {
@@ -447,7 +451,7 @@ impl Execution<'_> {
                     .instance
                     .open_database(table.database.id())
                     .ok()?;
-                open.catalog.last_value(id)
+                open.catalog.reached(id)
             }
             _ => self.state.instance.temp_counters.lock().get(&id).copied(),
         }

@@ -47,6 +47,7 @@ mod procedure;
 mod properties;
 mod query;
 mod raise;
+mod reseed;
 mod resolve;
 mod result_sets;
 mod rpc;
@@ -73,7 +74,7 @@ pub(crate) use backup::credentials::all as all_credentials;
 pub(crate) use backup::prepare_history;
 pub(crate) use backup::{
     RESTORING, STANDBY, Settled, differential_base, files_beside, forget_differential_base,
-    forget_restores, open_standby, ready_to_follow, restores_pages, settle_restore,
+    forget_restores, open_standby, ready_to_follow, restores_pages, settle_pages, settle_restore,
     take_back_pages, utc_of,
 };
 pub(crate) use backup::{

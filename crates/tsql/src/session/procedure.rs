@@ -934,12 +934,7 @@ impl SystemCall<'_, '_> {
         match self.execution.run_dynamic(text, &definitions, &args) {
             Ok(_) | Err(Stop::Statement) => Ok(()),
             Err(Stop::Caught(error)) => Err(error),
-            Err(_) => Err(SqlError::new(
-                TRIGGER_ENDED,
-                16,
-                1,
-                "The batch was ended inside a system procedure.",
-            )),
+            Err(stop) => Err(ended_by(&stop)),
         }
     }
 }

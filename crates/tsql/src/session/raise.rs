@@ -179,8 +179,7 @@ impl Execution<'_> {
         let mut error = error.unwrap_or_else(|e| e);
         self.locate(&mut error);
         self.state.last_error.set(error.number);
-        // Triggers run under XACT_ABORT ON.
-        let xact_abort = self.state.settings.borrow().xact_abort || self.in_trigger();
+        let xact_abort = self.state.settings.borrow().xact_abort;
         if self.may_catch() {
             if xact_abort || error.kills_transaction {
                 self.doom();

@@ -608,7 +608,7 @@ impl Execution<'_> {
     }
 
     fn run_definition(&self, statement: &Statement, change: impl Fn() -> Result<()>) -> Result<()> {
-        match ddl::lock_of_definitions(&statement.kind) {
+        match ddl::lock_of_definitions(self, &statement.kind) {
             _ if self.state.is_doomed() => Err(messages::error(3930, &[])),
             Some(mode) if ddl::finds_what_it_drops(self, &statement.kind)? => {
                 // Nobody waits, and nobody waits for him, who may not.

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::host::TableRef;
 use crate::instance::{GlobalTemp, TEMPDB};
 use daruma_base::DatabaseId;
-use daruma_catalog::{CounterId, TableDef, name_key, names_equal};
+use daruma_catalog::{CounterId, Reached, TableDef, name_key, names_equal};
 use daruma_storage::{Durability, Txn};
 use std::sync::Arc;
 
@@ -32,7 +32,9 @@ pub(crate) enum TempUndo {
     /// A temporary procedure as it was before.
     Module(String, Option<TempModule>),
     /// A stored counter that was set anew.
-    Counter(DatabaseId, CounterId, Option<i128>),
+    Counter(DatabaseId, CounterId, Option<Reached>),
+    /// A counter of a temporary table, as it was.
+    TempCounter(CounterId, Option<Reached>),
     /// A row of a cursor whose key was changed through it.
     Moved(WayBack),
 }
@@ -154,16 +156,6 @@ impl SessionState {
         Ok(())
     }
 
-    /// Brings a counter back when the transaction rolls back.
-    pub(crate) fn remember_counter(
-        &self,
-        database: DatabaseId,
-        id: CounterId,
-        value: Option<i128>,
-    ) {
-        self.push_temp_undo(TempUndo::Counter(database, id, value));
-    }
-
     pub(crate) fn push_temp_undo(&self, undo: TempUndo) {
         if let Some(t) = self.transaction.borrow_mut().as_mut() {
             t.temp_undo.push(undo);
@@ -195,12 +187,13 @@ impl SessionState {
                     }
                 }
                 TempUndo::Module(key, before) => self.put_temp_module(&key, before),
-                TempUndo::Counter(database, id, value) => {
+                TempUndo::Counter(database, id, reached) => {
                     // A database that is gone has no counters to bring back.
                     if let Ok(open) = self.instance.open_database(database) {
-                        let _ = open.catalog.set_value(id, value);
+                        let _ = open.catalog.set_reached(id, reached);
                     }
                 }
+                TempUndo::TempCounter(id, reached) => self.set_temp_counter(id, reached),
                 TempUndo::Moved(way_back) => way_back.take(),
                 TempUndo::DroppedGlobal(key, global) => {
                     self.instance
@@ -221,6 +214,15 @@ impl SessionState {
                 let id = temp.table.object_id;
                 counters.retain(|counter, _| !matches!(counter, CounterId::Identity(t) | CounterId::RowNumber(t) if *t == id));
             }
+        }
+    }
+
+    /// Sets how far a counter of a temporary table is.
+    pub(crate) fn set_temp_counter(&self, id: CounterId, reached: Option<Reached>) {
+        let mut counters = self.instance.temp_counters.lock();
+        match reached {
+            Some(reached) => drop(counters.insert(id, reached)),
+            None => drop(counters.remove(&id)),
         }
     }
 
@@ -253,8 +255,8 @@ impl SessionState {
         next: impl FnOnce(Option<i128>) -> Result<i128>,
     ) -> Result<i128> {
         let mut counters = self.instance.temp_counters.lock();
-        let value = next(counters.get(&id).copied())?;
-        counters.insert(id, value);
+        let value = next(counters.get(&id).map(|r| r.last))?;
+        counters.insert(id, Reached::given(value));
         Ok(value)
     }
 

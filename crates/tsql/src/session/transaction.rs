@@ -23,7 +23,9 @@ use crate::instance::OpenDatabase;
 use crate::instance::hadr::Availability;
 use crate::messages;
 use daruma_base::DatabaseId;
-use daruma_catalog::{CatalogDelta, Change, DatabaseCatalog, FilegroupDef, TableDef, names_equal};
+use daruma_catalog::{
+    CatalogDelta, Change, CounterId, DatabaseCatalog, FilegroupDef, TableDef, names_equal,
+};
 use daruma_storage::{DelayedDurability, Durability, Savepoint, Txn, commit_together};
 use std::sync::Arc;
 
@@ -253,9 +255,9 @@ impl SessionState {
             return result;
         }
         let autocommit = transaction.autocommit;
-        let mut failure = None;
+        let mut failure = keep_counters(&transaction).err();
         // Written nothing in more than one: the usual case, and no list is made for it.
-        if transaction.parts.len() > 1 {
+        if failure.is_none() && transaction.parts.len() > 1 {
             let written = transaction.written();
             if written.len() > 1 {
                 let committed = self
@@ -597,4 +599,24 @@ impl SessionState {
         activity.transaction_id = open.map_or(0, |t| t.id);
         activity.transaction_start_utc = open.map_or(0, |t| t.begun_utc);
     }
+}
+
+/// What the transaction has set of counters is to be stored by its commit.
+fn keep_counters(transaction: &Transaction) -> Result<()> {
+    for entry in &transaction.temp_undo {
+        let TempUndo::Counter(database, id, _) = entry else {
+            continue;
+        };
+        let Some(part) = transaction.part(*database) else {
+            continue;
+        };
+        let lives = |table| {
+            let view = part.delta.as_ref().map(CatalogDelta::view);
+            view.is_none_or(|view| view.object(table).is_some())
+        };
+        if matches!(id, CounterId::Identity(table) if lives(*table)) {
+            part.open.catalog.keep_reached(&part.txn, *id)?;
+        }
+    }
+    Ok(())
 }

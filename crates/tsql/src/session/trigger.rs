@@ -245,6 +245,8 @@ impl Execution<'_> {
 
     /// Runs the body of a trigger in its frame, which was entered; the error tells what becomes of the statement that fired it.
     pub(super) fn run_trigger_frame(&self, frame: Frame, body: &[Statement]) -> Result<()> {
+        // SET in the trigger may turn it off; the frame's end brings the session's back.
+        self.state.settings.borrow_mut().xact_abort = true;
         let changes_rows = self.changes_rows.replace(false);
         let depth = self.depth.get();
         let before = self.state.transaction_id();

@@ -1,7 +1,7 @@
 //! CREATE, UPDATE and DROP STATISTICS.
 
 use super::options::{self, Wanted};
-use super::{empty, keep, next_id, refresh};
+use super::{change, empty, keep, next_id, put, refresh};
 use crate::access::TableAccess;
 use crate::error::Result;
 use crate::host::{Host, TableRef};
@@ -26,15 +26,7 @@ pub(crate) fn create(host: &dyn Host, table: &TableRef, s: &CreateStatistics) ->
     let options = options::read(&s.options, "CREATE STATISTICS")?;
     let name = &s.name.text;
     let known = known(host, table);
-    let taken = known.iter().flat_map(|k| &k.statistics);
-    let index_names = table.def.indexes.iter().filter_map(|i| i.name.as_ref());
-    if taken
-        .map(|s| &s.name)
-        .chain(index_names)
-        .any(|n| names_equal(n, name))
-    {
-        return Err(messages::error(1927, &[&table.name, name]));
-    }
+    known.iter().try_for_each(|k| check_free(k, table, name))?;
     let mut columns = Vec::with_capacity(s.columns.len());
     for column in &s.columns {
         let found = table.def.column_named(&column.text);
@@ -49,7 +41,22 @@ pub(crate) fn create(host: &dyn Host, table: &TableRef, s: &CreateStatistics) ->
     };
     let ordinals = ordinals(&access, &made.columns).unwrap_or_default();
     refresh(host, &access, &ordinals, options.share, &mut made)?;
-    keep(host, &access, made)
+    change(host, table, |known| {
+        // Another may have made some meanwhile.
+        check_free(known, table, name)?;
+        put(known, table, made);
+        Ok(())
+    })
+}
+
+/// Error 1927 for a name that statistics or an index of the table have.
+fn check_free(known: &TableStatistics, table: &TableRef, name: &str) -> Result<()> {
+    let of_indexes = table.def.indexes.iter().filter_map(|i| i.name.as_ref());
+    let mut taken = known.statistics.iter().map(|s| &s.name).chain(of_indexes);
+    match taken.any(|n| names_equal(n, name)) {
+        true => Err(messages::error(1927, &[&table.name, &name])),
+        false => Ok(()),
+    }
 }
 
 /// Makes the named statistics anew, or all of the table: those of its indexes too.
@@ -83,10 +90,23 @@ pub(crate) fn update(host: &dyn Host, table: &TableRef, s: &UpdateStatistics) ->
         statistics.no_recompute = options.no_recompute;
         if let Some(ordinals) = ordinals(&access, &statistics.columns) {
             refresh(host, &access, &ordinals, options.share, &mut statistics)?;
-            keep(host, &access, statistics)?;
+            match is_of_index {
+                true => keep(host, &access, statistics)?,
+                false => replace(host, table, statistics)?,
+            }
         }
     }
     Ok(())
+}
+
+/// Puts statistics of columns in the place of those that they were made of, unless somebody has dropped these.
+fn replace(host: &dyn Host, table: &TableRef, made: StatisticsDef) -> Result<()> {
+    change(host, table, |known| {
+        if let Some(place) = known.statistics.iter_mut().find(|s| s.id == made.id) {
+            *place = made;
+        }
+        Ok(())
+    })
 }
 
 /// Statistics of an index, not made yet.
@@ -101,26 +121,24 @@ pub(crate) fn of_index(index: &daruma_catalog::IndexDef) -> Option<StatisticsDef
 /// Forgets statistics that belong to no index.
 pub(crate) fn drop(host: &dyn Host, table: &TableRef, name: &str) -> Result<()> {
     let missing = || messages::error(3701, &[&"drop", &"statistics", &name]);
-    let mut known = known(host, table).map_or_else(Default::default, |k| (*k).clone());
     let own = |s: &StatisticsDef| names_equal(&s.name, name) && table.def.index(s.id).is_none();
-    if !known.statistics.iter().any(own) {
+    if !known(host, table).is_some_and(|k| k.statistics.iter().any(own)) {
         return Err(missing());
     }
-    known.statistics.retain(|s| !own(s));
-    match host.stored_catalog(table.database.id()) {
-        Some(catalog) => Ok(catalog.put_statistics(known)?),
-        None => Ok(()),
-    }
+    change(host, table, |known| {
+        known.statistics.retain(|s| !own(s));
+        Ok(())
+    })
 }
 
 /// Forgets what the server gathered of a column whose values are no longer those.
 pub(crate) fn forget_column(host: &dyn Host, table: &TableRef, column: ColumnId) -> Result<()> {
     let is_of = |s: &StatisticsDef| !s.user_created && s.columns.contains(&column);
-    let known = known(host, table).filter(|k| k.statistics.iter().any(is_of));
-    let (Some(known), Some(catalog)) = (known, host.stored_catalog(table.database.id())) else {
+    if !known(host, table).is_some_and(|k| k.statistics.iter().any(is_of)) {
         return Ok(());
-    };
-    let mut left = (*known).clone();
-    left.statistics.retain(|s| !is_of(s));
-    Ok(catalog.put_statistics(left)?)
+    }
+    change(host, table, |known| {
+        known.statistics.retain(|s| !is_of(s));
+        Ok(())
+    })
 }

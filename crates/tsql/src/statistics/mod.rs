@@ -20,9 +20,9 @@ pub(crate) use histogram::Facts;
 
 use crate::access::TableAccess;
 use crate::error::Result;
-use crate::host::{Host, TableKind};
+use crate::host::{Host, TableKind, TableRef};
 use crate::planner::growth;
-use daruma_catalog::{FIRST_STATISTICS_ID, StatisticsDef, TableStatistics};
+use daruma_catalog::{FIRST_STATISTICS_ID, StatisticsDef, TableStatistics, names_equal};
 
 /// Smaller tables need no statistics: every plan over them is quick.
 const ROWS_MIN: u64 = 200;
@@ -148,17 +148,39 @@ pub(crate) fn refresh(
     Ok(())
 }
 
-/// Puts statistics in the place of those with the same id.
+/// Puts statistics in the place of those with the same name; ones that are new get a number of their own.
 pub(crate) fn keep(host: &dyn Host, access: &TableAccess, made: StatisticsDef) -> Result<()> {
-    let Some(catalog) = host.stored_catalog(access.table.database.id()) else {
-        return Ok(());
+    change(host, &access.table, |table| {
+        put(table, &access.table, made);
+        Ok(())
+    })
+}
+
+/// Changes what is stored of a table's statistics, as it is now.
+fn change(
+    host: &dyn Host,
+    table: &TableRef,
+    change: impl FnOnce(&mut TableStatistics) -> Result<()>,
+) -> Result<()> {
+    match host.stored_catalog(table.database.id()) {
+        Some(catalog) => catalog.change_statistics(table.object_id, change),
+        None => Ok(()),
+    }
+}
+
+fn put(known: &mut TableStatistics, table: &TableRef, mut made: StatisticsDef) {
+    let is_of_index = table.def.index(made.id).is_some();
+    let is_it = |s: &StatisticsDef| match is_of_index {
+        true => s.id == made.id,
+        false => names_equal(&s.name, &made.name),
     };
-    let id = access.table.object_id;
-    let mut table = catalog
-        .statistics(id)
-        .map_or_else(TableStatistics::default, |t| (*t).clone());
-    table.object_id = id;
-    table.statistics.retain(|s| s.id != made.id);
-    table.statistics.push(made);
-    Ok(catalog.put_statistics(table)?)
+    let before = known.statistics.iter().position(is_it);
+    if !is_of_index {
+        let id = before.map(|at| known.statistics[at].id);
+        made.id = id.unwrap_or_else(|| next_id(Some(&*known)));
+    }
+    match before {
+        Some(at) => known.statistics[at] = made,
+        None => known.statistics.push(made),
+    }
 }

@@ -113,12 +113,8 @@ fn create_folder(call: &SystemCall<'_, '_>) -> Result<i32> {
 
 fn make(call: &SystemCall<'_, '_>, path: &Path) -> io::Result<()> {
     let instance = call.execution.instance();
-    let disk = &instance.env().disk;
-    let is_missing = |p: &&Path| !p.as_os_str().is_empty() && !disk.is_folder(p);
-    for folder in path.ancestors().take_while(is_missing) {
-        instance.refuse_owned(folder)?;
-    }
-    make_folders(disk.as_ref(), path)
+    let gate = |folder: &Path| instance.refuse_owned(folder);
+    make_folders(instance.env().disk.as_ref(), path, &gate)
 }
 
 /// What `xp_delete_file` takes.

@@ -495,25 +495,22 @@ impl Execution<'_> {
             Securable::Object { id, .. } => (class::OBJECT, id),
             Securable::Principal(id) => (class::PRINCIPAL, id),
         };
+        let columns = match meant.columns.as_slice() {
+            [] => &[0],
+            listed => listed,
+        };
+        let refused = || match on {
+            Securable::Database => messages::error(4613, &[]),
+            _ => messages::error(15151, &[&"find", &kind, &shown]),
+        };
         self.atomic(|| {
-            let columns = match meant.columns.as_slice() {
-                [] => &[0],
-                listed => listed,
-            };
-            let catalog = self.state.catalog(database)?;
-            let may = |column: &i32| rights.may_grant(&catalog, &meant.name, on, *column);
-            if !columns.iter().all(may) {
-                return Err(match on {
-                    Securable::Database => messages::error(4613, &[]),
-                    _ => messages::error(15151, &[&"find", &kind, &shown]),
-                });
-            }
-            // The grantor is the one who may hand it on and no more than that; otherwise the owner.
-            let grantor = match rights.may(&catalog, "CONTROL", on) {
-                true => owner_of_securable(&catalog, on),
-                false => rights.user_id,
-            };
+            // Nobody waits, and nobody waits for him, who may not.
+            self.grantor(database, &meant.name, on, columns)?
+                .ok_or_else(refused)?;
             self.lock_part(database, &definition_locks::permissions(grantee))?;
+            // His own may have gone behind the wait.
+            let grantor = self.grantor(database, &meant.name, on, columns)?;
+            let grantor = grantor.ok_or_else(refused)?;
             let catalog = self.state.catalog(database)?;
             let old = catalog.permissions_of(grantee);
             let mut list = old.map_or(Vec::new(), |set| set.list.clone());
@@ -532,6 +529,25 @@ impl Execution<'_> {
             self.state
                 .change(database, Change::PutPermissions(Put::of(old, set)))
         })
+    }
+
+    /// Whose permission it is that the session hands on, on these columns; `None` where it may not.
+    fn grantor(
+        &self,
+        database: daruma_base::DatabaseId,
+        permission: &str,
+        on: Securable,
+        columns: &[i32],
+    ) -> Result<Option<i32>> {
+        let rights = self.state.rights(database)?;
+        let catalog = self.state.catalog(database)?;
+        let may = |column: &i32| rights.may_grant(&catalog, permission, on, *column);
+        // One who may hand it on and no more than that gives his own; anybody else the owner's.
+        let grantor = || match rights.may(&catalog, "CONTROL", on) {
+            true => owner_of_securable(&catalog, on),
+            false => rights.user_id,
+        };
+        Ok(columns.iter().all(may).then(grantor))
     }
 
     /// Id of a user or role of the current database, fixed ones included.

@@ -19,7 +19,9 @@ mod under_way;
 
 pub(crate) use history::prepare as prepare_history;
 pub(crate) use options::name as backup_database;
-pub(crate) use pages::{is_under_way as restores_pages, take_back as take_back_pages};
+pub(crate) use pages::{
+    is_under_way as restores_pages, settle as settle_pages, take_back as take_back_pages,
+};
 pub(crate) use restore::{forget_restores, ready_to_follow, utc_of};
 pub(crate) use standby::open_files as open_standby;
 pub(crate) use suspect::{
@@ -61,6 +63,8 @@ pub(crate) fn differential_base(def: &DatabaseDef) -> Option<(u64, Vec<u16>)> {
 const PATH: &str = "DARUMA RECOVERY PATH";
 /// How far a restore of single pages is.
 const PAGES: &str = "DARUMA PAGES";
+/// The newest file that was made for it.
+const PAGES_FILE: &str = "DARUMA PAGES FILE";
 
 /// Files that a database has between two restores, beside its own: the undo file, and pages that are being restored.
 pub(crate) fn files_beside(def: &DatabaseDef) -> Vec<PathBuf> {

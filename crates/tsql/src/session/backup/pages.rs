@@ -6,20 +6,23 @@
 //! whatever fails before the end leaves the database as it was, and until then the restore may be taken back: SET ONLINE.
 //!
 //! A page that the backup does not have was free then. Where the database uses it now, the log brings it; where it does not, the
-//! restore is refused. What that cannot be known of, and turns out to need nothing, is left as it is.
+//! restore is refused. What that cannot be known of, and turns out to need nothing, is left as it is. One that is in use at the end
+//! and has no content ends the restore: it may be taken back.
 //!
 //! | stopped while | found at the next start | done |
 //! |---|---|---|
 //! | rolling forward | the definition and the pages of the last whole step | the next RESTORE goes on |
-//! | writing the pages | the same | RECOVERY writes them again |
+//! | writing the pages | the same; a page is as it was or as it is to be | RECOVERY writes them again |
 //! | taking it back | the database as it was, or the same | it is opened; or the next RESTORE goes on |
+//! | making or removing the file | the file, and that it was made | it is removed, but for that of the last whole step |
 
 use super::exchange::{files_of, suffixed};
 use super::options::{self, Ending};
 use super::restore::{Job, open_files, require_exclusive};
 use super::take::path_of;
-use super::{PAGES, RESTORING, Watch, say, suspect};
+use super::{PAGES, PAGES_FILE, RESTORING, Watch, say, suspect};
 use crate::error::{Result, SqlError};
+use crate::instance::left_behind::{Cleaner, sync_directories};
 use crate::instance::{DatabaseEntry, OpenDatabase, close_database};
 use crate::messages;
 use crate::session::Execution;
@@ -34,7 +37,9 @@ use std::sync::Arc;
 
 /// The product's own limit.
 const PAGES_MAX: usize = 1_000;
-const PAGE_BYTES_IN_FILE: usize = 8_199;
+const MAGIC: &[u8; 16] = b"Daruma: pages   ";
+const HEADER_BYTES: usize = 512;
+const FILE_BYTES_MAX: usize = HEADER_BYTES + PAGES_MAX * 8_199 + 4;
 
 /// How far a page restore is: kept with the definition.
 #[derive(Serialize, Deserialize)]
@@ -50,10 +55,55 @@ impl Progress {
     }
 
     fn file(&self, def: &DatabaseDef) -> PathBuf {
-        let data = files_of(def).data;
-        let first = data.iter().find(|f| f.id == 1);
-        let path = first.map(|f| f.path.clone()).unwrap_or_default();
-        suffixed(&path, &format!("pages{}", self.step))
+        file_of_step(def, self.step)
+    }
+}
+
+fn file_of_step(def: &DatabaseDef, step: u32) -> PathBuf {
+    let data = files_of(def).data;
+    let first = data.iter().find(|f| f.id == 1);
+    let path = first.map(|f| f.path.clone()).unwrap_or_default();
+    suffixed(&path, &format!("pages{step}"))
+}
+
+/// First sector of a file with pages: it shows that the file is one, and whose.
+fn header(guid: u64) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    let (magic, rest) = header.split_at_mut(MAGIC.len());
+    magic.copy_from_slice(MAGIC);
+    rest[..8].copy_from_slice(&guid.to_le_bytes());
+    header
+}
+
+/// Is this a file with pages of the database, or space for one that nothing was written to?
+fn is_own(disk: &dyn Disk, path: &Path, guid: u64) -> std::io::Result<bool> {
+    let file = disk.open(path, OpenMode::ReadOnly)?;
+    let bytes = usize::try_from(file.len()?).unwrap_or(usize::MAX);
+    let mut found = vec![0; bytes.min(HEADER_BYTES)];
+    file.read_at(&mut found, 0)?;
+    let is_empty = bytes <= FILE_BYTES_MAX && found.iter().all(|b| *b == 0);
+    Ok(is_empty || found == header(guid))
+}
+
+/// At start: deletes the files that a crash has left beside that of the last whole step.
+pub(crate) fn settle(cleaner: &Cleaner<'_>, def: &mut DatabaseDef) {
+    let made = def.options.get(PAGES_FILE).and_then(|mark| {
+        let (step, guid) = mark.split_once(' ')?;
+        Some((step.parse().ok()?, u64::from_str_radix(guid, 16).ok()?))
+    });
+    let Some((newest, guid)) = made else {
+        return;
+    };
+    let kept = Progress::of(def).map(|progress| progress.step);
+    let old = (1..=newest).filter(|step: &u32| Some(*step) != kept);
+    let paths: Vec<PathBuf> = old.map(|step| file_of_step(def, step)).collect();
+    let mut is_done = true;
+    for path in &paths {
+        is_done &= cleaner.remove_own(path, |disk| is_own(disk, path, guid));
+    }
+    let synced = sync_directories(cleaner.env, paths.iter());
+    if is_done && kept.is_none() && synced.is_ok() {
+        def.options.remove(PAGES_FILE);
     }
 }
 
@@ -232,13 +282,20 @@ impl Job<'_, '_> {
         self.end_step(entry, roll.ids().len())
     }
 
-    /// Writes the pages of a step, and then that it is the last one.
+    /// Writes the pages of a step, and then that it is the last one. A start knows of the file before there is one.
     fn keep(&self, entry: &Arc<DatabaseEntry>, progress: &Progress, roll: &PageRoll) -> Result<()> {
         let instance = self.ex.instance();
         let before = entry.def();
+        let guid = progress.state.guid;
+        self.ex.change_database(entry, |def| {
+            let made = format!("{} {guid:x}", progress.step);
+            def.options.insert(PAGES_FILE.into(), made);
+            Ok(())
+        })?;
         write_whole(
             &instance.env().disk,
             &progress.file(&before),
+            guid,
             &roll.encode(),
         )?;
         let text = serde_json::to_string(progress).unwrap_or_default();
@@ -287,8 +344,8 @@ fn load(ex: &Execution<'_>, entry: &DatabaseEntry) -> Result<(Progress, PageRoll
     let read = || {
         let file = ex.instance().env().disk.open(&path, OpenMode::ReadOnly)?;
         let len = usize::try_from(file.len()?).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; len.min(PAGES_MAX * PAGE_BYTES_IN_FILE + 4)];
-        file.read_at(&mut bytes, 0)?;
+        let mut bytes = vec![0; len.min(FILE_BYTES_MAX).saturating_sub(HEADER_BYTES)];
+        file.read_at(&mut bytes, HEADER_BYTES as u64)?;
         Ok(bytes)
     };
     let roll = PageRoll::decode(&read().map_err(failed)?);
@@ -296,13 +353,17 @@ fn load(ex: &Execution<'_>, entry: &DatabaseEntry) -> Result<(Progress, PageRoll
     Ok((progress, roll))
 }
 
-fn write_whole(disk: &Arc<dyn Disk>, path: &Path, bytes: &[u8]) -> Result<()> {
+/// Nothing but an older file with pages of the database gives way.
+fn write_whole(disk: &Arc<dyn Disk>, path: &Path, guid: u64, bytes: &[u8]) -> Result<()> {
     let write = || {
-        if disk.exists(path)? {
+        if disk.exists(path)? && is_own(disk.as_ref(), path, guid)? {
             disk.remove(path)?;
         }
         let file = disk.open(path, OpenMode::CreateNew)?;
-        file.write_at(bytes, 0)?;
+        // First of all: whatever a crash leaves of the rest, this shows whose it is.
+        file.write_at(&header(guid), 0)?;
+        file.sync_data()?;
+        file.write_at(bytes, HEADER_BYTES as u64)?;
         file.sync_data()?;
         path.parent().map_or(Ok(()), |dir| disk.sync_dir(dir))
     };
@@ -328,6 +389,9 @@ pub(super) fn recover(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>) -> Result<
     pages.retain(|page| !left.contains(page));
     let kept = progress.file(&def);
     let (open, lines) = open_files(ex, &def)?;
+    check_left(&open, &left).inspect_err(|_| {
+        let _ = close_database(&open);
+    })?;
     instance
         .change_database(entry, |def| {
             forget(def);
@@ -351,6 +415,19 @@ pub(super) fn recover(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>) -> Result<
             "Page {page} was left as it is: neither the backups nor the log have content for it."
         );
         say(ex, SqlError::new(0, 0, 1, text))?;
+    }
+    Ok(())
+}
+
+/// Error 3144 for a page that is in use, and that nothing has brought.
+fn check_left(open: &OpenDatabase, left: &[PageId]) -> Result<()> {
+    for page in left {
+        if open.storage.is_lost(*page).map_err(SqlError::from)? {
+            let text = format!(
+                "Page {page} is in use, and neither the backups nor the log have content for it. The page cannot be restored from these backup sets."
+            );
+            return Err(SqlError::new(3144, 16, 3, text));
+        }
     }
     Ok(())
 }

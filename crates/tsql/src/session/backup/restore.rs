@@ -10,7 +10,9 @@ use super::exchange::{
 use super::options::{self, Ending, Options};
 use super::take::{Base, Path as RecoveryPath, report_files};
 use super::under_way::{self, Step, UnderWay};
-use super::{BASE, PAGES, PATH, RESTORING, ROLLED_TO, STANDBY, Watch, files_beside, history, say};
+use super::{
+    BASE, PAGES, PAGES_FILE, PATH, RESTORING, ROLLED_TO, STANDBY, Watch, files_beside, history, say,
+};
 use super::{standby, suspect};
 use crate::error::{Result, SqlError};
 use crate::host::Host;
@@ -767,7 +769,7 @@ fn recover_only(ex: &Execution<'_>, entry: &Arc<DatabaseEntry>, options: &Option
 
 /// How far restores of the database were that a copy was made of, and where their files are, is not for the copy.
 pub(crate) fn forget_restores(def: &mut DatabaseDef) {
-    for state in [STANDBY, RESTORING, ROLLED_TO, PAGES] {
+    for state in [STANDBY, RESTORING, ROLLED_TO, PAGES, PAGES_FILE] {
         def.options.remove(state);
     }
     under_way::forget(def);
