@@ -95,7 +95,8 @@ impl Store {
     }
 
     /// Takes away the log from `at` on, a block boundary. Nothing else may depend on it: neither redo of a restart, nor what is
-    /// redone and shown, nor what was told of as being here, which is taken back first.
+    /// redone and shown, nor what was told of as being here, which is taken back first. A log backup that has any of it is of a path that
+    /// was left: there is no log chain before the next full backup, or the first log backup that the log tells of.
     pub fn cut_log_tail(&self, at: Lsn) -> Result<()> {
         let boot = self.files.boot();
         let is_applied = at.0 < self.log.shown().load(Ordering::Acquire);
@@ -109,7 +110,12 @@ impl Store {
         self.files.change_epochs(|epochs| epochs.cut(at));
         // Others may write the boot page until the tail is gone.
         self.told_max.store(at.0, Ordering::Release);
-        let result = self.write_boot(|_| {}).and_then(|()| {
+        let result = self.write_boot(|boot| {
+            if boot.log_backup > at {
+                boot.log_backup = Lsn::NONE;
+            }
+        });
+        let result = result.and_then(|()| {
             pause("log.tail.untold");
             self.log.cut_tail(at)
         });

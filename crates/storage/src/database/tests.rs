@@ -484,6 +484,32 @@ fn the_boot_page_never_tells_of_a_tail_that_is_cut_off() {
     opened.expect("nothing is missing");
 }
 
+/// A log backup that was taken of the tail is of a path that was left: the next one would begin behind what is in no backup.
+#[test]
+fn a_log_chain_beyond_the_tail_that_is_cut_off_is_broken() {
+    for is_beyond in [false, true] {
+        let disk = SimDisk::new(1);
+        let copy = create(&disk, true);
+        let tree = made(&copy);
+        copy.follow_log().expect("follows");
+        let (leader, _) = engine(&disk.fork(1))
+            .open_database(DatabaseId(5), "t", files())
+            .expect("opens");
+        let feed = leader.log_feed(copy.hardened_lsn(), "AVAILABILITY_REPLICA");
+        let mut feed = feed.expect("is there");
+        commit_row(&leader, tree, b"kept too");
+        let at = ship(&mut feed, &copy);
+        commit_row(&leader, tree, b"cut off");
+        let end = ship(&mut feed, &copy);
+        let saved_to = if is_beyond { end } else { at };
+        let noted = copy.store.write_boot(|boot| boot.log_backup = saved_to);
+        noted.expect("writes");
+        copy.cut_log_tail(at).expect("cuts");
+        let chain = if is_beyond { Lsn::NONE } else { at };
+        assert_eq!(copy.log_backup_start(), chain);
+    }
+}
+
 /// The log goes on behind what was redone: a block of the old primary that came now would lie in its way.
 #[test]
 fn a_block_that_comes_while_its_node_is_promoted_is_refused() {
