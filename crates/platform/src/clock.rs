@@ -61,10 +61,17 @@ impl Clock for RealClock {
     }
 }
 
+/// Names of the zone that a machine without files of zones has: images that are small set one of them.
+const UTC_NAMES: [&str; 5] = ["", "UTC", "Etc/UTC", "Etc/UCT", "Etc/Zulu"];
+
 /// Looks up the time zone that the variable `TZ` names; an error says what is wrong with it. Without the variable there is no error: a
 /// machine that has no time zone has UTC.
 pub fn local_time_zone() -> Result<(), String> {
-    if std::env::var_os("TZ").is_none() {
+    let is_found_without_files = |name: &std::ffi::OsString| {
+        let name = name.to_string_lossy();
+        UTC_NAMES.iter().any(|utc| name.eq_ignore_ascii_case(utc))
+    };
+    if std::env::var_os("TZ").is_none_or(|name| is_found_without_files(&name)) {
         return Ok(());
     }
     let found = jiff::tz::TimeZone::try_system();
