@@ -3,12 +3,17 @@
 //! | the database was restored to | a backup is applied | when |
 //! |---|---|---|
 //! | nothing | full | always |
-//! | a full backup | differential | it builds on that very full backup |
+//! | a full backup, whatever of differentials and log followed it | differential | it builds on that very full backup (else 3136), and on the last differential: below |
 //! | position E of path P | log, [F, L] | F <= E (else 4305) and L > E (else 4326), on path P or on one that left P at or after E (else 4330) |
 //!
 //! What a path is, the epochs say where both know them: the log just before E must be of one epoch, by its id, in what there is and
 //! in the set. Two copies of a database that were opened apart have different epochs, though they may be on one path by name. Sets
 //! of older releases know of no epochs; then the number of the path decides.
+//!
+//! Log is only laid out, until recovery; but a differential writes pages, and each has all that changed since the full backup. So
+//! it may come after any log, also after log that goes beyond it, which it replaces, and after a differential that ends no later
+//! (else 3136) and lies on its path (else 4330): then it has every page of that again. Pages of a later one, or of another path,
+//! would stay in the files, and recovery would find them beside older ones.
 //!
 //! A restore to a point in time ends the path: what follows must have been taken on the path that begins there.
 
@@ -21,6 +26,33 @@ const EPOCHS_MAX: usize = daruma_storage::EPOCHS_MAX;
 /// The epoch in which the log just before `end` was made, if the list knows.
 fn made_before(epochs: &[EpochMeta], end: u64) -> Option<&EpochMeta> {
     epochs.iter().rev().find(|e| e.start < end)
+}
+
+/// The newest pages in the files of a database that is being restored: where the backup ends that they are from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Pages {
+    set: Random16,
+    end_lsn: u64,
+    fork: u64,
+    /// In which the log just before the end was made; `None` in sets that do not know.
+    epoch: Option<Random16>,
+}
+
+impl Pages {
+    fn of(set: &SetInfo) -> Pages {
+        Pages {
+            set: set.set,
+            end_lsn: set.last_lsn,
+            fork: set.fork,
+            epoch: made_before(&set.epochs, set.last_lsn).map(|e| e.id),
+        }
+    }
+
+    /// Is their end a point of the path that these epochs tell of? `None` if that is not known.
+    fn lie_on(&self, epochs: &[EpochMeta]) -> Option<bool> {
+        let there = made_before(epochs, self.end_lsn)?;
+        Some(self.epoch? == there.id)
+    }
 }
 
 /// How far a database that is being restored has come.
@@ -44,6 +76,9 @@ pub struct RestoreState {
     /// Recovery makes no sense before the log has come so far: pages of that time are there already.
     #[serde(default)]
     pub needs_lsn: u64,
+    /// `None` in the state of an older release: then no pages are newer than `end_lsn` and `needs_lsn`, on the path of the log.
+    #[serde(default)]
+    pages: Option<Pages>,
 }
 
 /// Why a backup cannot be applied. The product's error number is in front.
@@ -57,7 +92,7 @@ pub enum ChainError {
     OtherPath,
     /// 3154 or 3118-like: another database.
     OtherDatabase,
-    /// 3136: the differential builds on another full backup.
+    /// 3136: the differential builds on another full backup, or ends before another one whose pages are in the files.
     OtherBase,
     /// 3117: nothing to roll forward.
     NothingRestored,
@@ -79,6 +114,7 @@ impl RestoreState {
             boot: set.boot.clone(),
             stopped: false,
             needs_lsn: 0,
+            pages: Some(Pages::of(set)),
         }
     }
 
@@ -89,10 +125,38 @@ impl RestoreState {
         }
         match set.kind {
             BackupKind::Full => Ok(()),
-            BackupKind::Differential if set.base_set == Some(self.base) => Ok(()),
-            BackupKind::Differential => Err(ChainError::OtherBase),
+            BackupKind::Differential => self.check_differential(set),
             BackupKind::Log => self.check_log(set),
         }
+    }
+
+    fn check_differential(&self, set: &SetInfo) -> Result<(), ChainError> {
+        if set.base_set != Some(self.base) {
+            return Err(ChainError::OtherBase);
+        }
+        let pages = self.newest_pages();
+        if set.last_lsn < pages.end_lsn {
+            return Err(ChainError::OtherBase);
+        }
+        if set.set == pages.set {
+            return Ok(());
+        }
+        // Where no epochs tell: that it builds on the full backup is proof for the pages of that.
+        let is_same = || pages.set == self.base || pages.fork == set.fork;
+        match pages.lie_on(&set.epochs).unwrap_or_else(is_same) {
+            true => Ok(()),
+            false => Err(ChainError::OtherPath),
+        }
+    }
+
+    fn newest_pages(&self) -> Pages {
+        let end_lsn = self.end_lsn.max(self.needs_lsn);
+        self.pages.clone().unwrap_or_else(|| Pages {
+            set: Random16::default(),
+            end_lsn,
+            fork: self.fork,
+            epoch: made_before(&self.epochs, end_lsn).map(|e| e.id),
+        })
     }
 
     fn check_log(&self, set: &SetInfo) -> Result<(), ChainError> {
@@ -134,6 +198,7 @@ impl RestoreState {
         self.stopped = stopped;
         if set.kind == BackupKind::Differential {
             self.boot.clone_from(&set.boot);
+            self.pages = Some(Pages::of(set));
         }
     }
 }

@@ -118,7 +118,9 @@ fn take_pages(request: Request<'_>, since: Option<(Lsn, &[u16])>, tick: Tick<'_>
     info.files = files_of(&copy, &counts);
     info.pages = counts.values().sum();
     info.last_lsn = end.0;
-    info.epochs = epochs_between(&database.epochs(), copy.log_start(), end);
+    // A differential tells of all since its base: whether another one, which was restored before it, lies on its path.
+    let known_from = since.map_or(copy.log_start(), |(base, _)| base.min(copy.log_start()));
+    info.epochs = epochs_between(&database.epochs(), known_from, end);
     log.describe(&mut info);
     finish(env, media, &mut info)?;
     Ok(Taken {
