@@ -30,6 +30,8 @@ pub(super) fn create(
             "CREATE AVAILABILITY GROUP {group} WITH (CLUSTER_TYPE = NONE) FOR {databases}REPLICA ON {replica}"
         ),
     )?;
+    // Here too: one day it follows.
+    let_make(server, &group)?;
     Ok(Token {
         group: args.group.clone(),
         server: own,
@@ -74,7 +76,12 @@ pub(super) fn join(
         "the server has joined",
         &format!("ALTER AVAILABILITY GROUP {group} JOIN WITH (CLUSTER_TYPE = NONE)"),
     )?;
-    own.run(
+    let_make(own, &group)
+}
+
+/// A database of the group that the server does not have comes by itself. `group` is its name as in a statement.
+fn let_make(server: &mut Server, group: &str) -> Result<(), GroupError> {
+    server.run(
         "the group may make databases here",
         &format!("ALTER AVAILABILITY GROUP {group} GRANT CREATE ANY DATABASE"),
     )

@@ -382,6 +382,9 @@ fn two_commands_make_a_group_whose_databases_come_by_themselves() {
     bravo.sql("INSERT d.dbo.t VALUES (-1, 'after'); CREATE TABLE e.dbo.u (i int)");
     alfa.wait_for("SELECT v FROM d.dbo.t WHERE id = -1", "after");
     bravo.wait_for(all, "2");
+    // The server that made the group gets what it lacks as well.
+    bravo.sql("CREATE DATABASE f; ALTER DATABASE f SET RECOVERY FULL; ALTER AVAILABILITY GROUP g ADD DATABASE f");
+    bravo.wait_for(all, "3");
 }
 
 #[test]
