@@ -159,6 +159,24 @@ fn a_row_without_its_index_entry_is_named() {
         &["Msg 8951", "There are 600 rows in "],
     );
     assert!(!c.run("DBCC CHECKTABLE ('t')").contains("Msg 8"));
+    // Scripts of maintenance ask @@ERROR; what was found is caught by nobody.
+    let check = "DBCC CHECKDB (d) WITH NO_INFOMSGS";
+    for (statement, found) in [
+        (check.to_string(), 8955),
+        (format!("EXEC sp_executesql N'{check}'"), 8955),
+        (format!("EXEC ('{check}')"), 8955),
+        (
+            format!("BEGIN TRY {check} END TRY BEGIN CATCH END CATCH"),
+            8955,
+        ),
+        ("SELECT 1 / 0; DBCC CHECKTABLE ('t')".into(), 0),
+    ] {
+        let out = c.run(&format!(
+            "{statement}; PRINT CONCAT('last error ', @@ERROR, '.')"
+        ));
+        let told = format!("last error {found}.");
+        assert!(out.contains(&told), "{statement}: {out}");
+    }
     let physical = c.run("DBCC CHECKDB WITH PHYSICAL_ONLY, NO_INFOMSGS");
     assert_eq!(physical, "");
     let rows = c.run("DBCC CHECKTABLE ('h') WITH TABLERESULTS, NO_INFOMSGS");

@@ -234,8 +234,13 @@ impl Execution<'_> {
             .map(|a| self.dbcc_argument(a))
             .collect::<Result<Vec<_>>>();
         let args = args.map_err(|e| self.fail(e))?;
+        self.state.last_error.set(0);
         self.call_registered(procedure, &args, &dbcc.options)?;
-        self.succeed(0xE6)
+        // What a check found was told as errors, though the statement has gone well: nothing catches them, and @@ERROR has the last.
+        let found = self.state.last_error.get();
+        self.state.row_count.set(0);
+        self.send_pending()?;
+        self.done(0xE6, None, found != 0)
     }
 
     fn dbcc_argument(&self, expr: &Expr) -> Result<super::procedure::CallArgument> {
