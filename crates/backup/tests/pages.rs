@@ -242,6 +242,6 @@ fn a_page_in_use_without_content_is_lost() {
     assert!(db.is_lost(lost).expect("reads"));
     assert!(!db.is_lost(whole).expect("reads"));
     let free = (0..256).map(|page| PageId::new(1, page));
-    let free = free.filter(|page| db.is_free(*page)).last();
+    let free = free.filter(|page| db.is_free(*page)).next_back();
     assert!(!db.is_lost(free.expect("a free page")).expect("reads"));
 }
