@@ -241,7 +241,7 @@ fn a_page_in_use_without_content_is_lost() {
     let db = opened.0;
     assert!(db.is_lost(lost).expect("reads"));
     assert!(!db.is_lost(whole).expect("reads"));
-    let free = (0..256).map(|page| PageId::new(1, page));
-    let free = free.filter(|page| db.is_free(*page)).next_back();
+    let mut pages = (0..256).map(|page| PageId::new(1, page));
+    let free = pages.rfind(|page| db.is_free(*page));
     assert!(!db.is_lost(free.expect("a free page")).expect("reads"));
 }
