@@ -295,6 +295,11 @@ impl Catalog {
         self.counters.keep(txn, id)
     }
 
+    /// That commit is done.
+    pub fn reached_is_kept(&self, id: CounterId) {
+        self.counters.is_kept(id);
+    }
+
     /// Values of definitions that are too long for a page, as `view` sees them: for a check of all pages.
     pub fn blobs(&self, view: &ReadView, each: &mut dyn FnMut(BlobRef)) -> Result<()> {
         rows::blobs(&self.db, view, each)

@@ -198,22 +198,29 @@ impl Counters {
         };
     }
 
-    /// Writes what was set for now as part of `txn`, which is about to commit.
+    /// Writes what was set for now as part of `txn`, which is about to commit. Until [`Counters::is_kept`] others pass the counter by: they
+    /// would wait for the transaction with all counters in hand.
     pub(crate) fn keep(&self, txn: &Txn, id: CounterId) -> Result<()> {
+        let stored = {
+            let map = self.map.lock();
+            let Some(counter) = map.get(&id).filter(|c| c.kept.is_some()) else {
+                return Ok(());
+            };
+            Stored {
+                last: counter.reserved.or(counter.last),
+                is_before_first: counter.is_before_first,
+            }
+        };
+        rows::put(txn, &key_of(id), &stored)
+    }
+
+    /// The transaction with which it was kept has committed.
+    pub(crate) fn is_kept(&self, id: CounterId) {
         let mut map = self.map.lock();
-        let Some(counter) = map.get_mut(&id).filter(|c| c.kept.is_some()) else {
-            return Ok(());
-        };
-        let last = counter.reserved.or(counter.last);
-        let is_before_first = counter.is_before_first;
-        let stored = Stored {
-            last,
-            is_before_first,
-        };
-        rows::put(txn, &key_of(id), &stored)?;
-        counter.reserved = last;
-        counter.kept = None;
-        Ok(())
+        if let Some(counter) = map.get_mut(&id).filter(|c| c.kept.is_some()) {
+            counter.reserved = counter.reserved.or(counter.last);
+            counter.kept = None;
+        }
     }
 
     /// Starts a counter afresh in memory: for ids that were never used before.
@@ -258,7 +265,8 @@ impl Counters {
         let step = pace.map_or(step, |pace| pace.increment);
         if !counter.kept.is_some_and(|kept| is_behind(mark, kept, step)) {
             counter.stored_at = Some(self.store(id, Some(mark), false)?);
-            counter.kept = None;
+            // What is below it is not to be stored before the transaction has ended.
+            counter.kept = counter.kept.map(|_| mark);
         }
         counter.reserved = Some(mark);
         Ok(())

@@ -81,6 +81,38 @@ fn a_crash_in_a_transaction_that_truncates_keeps_the_numbers_of_its_rows() {
     }
 }
 
+/// The same where something stores the counters before the transaction ends: a backup, or a rollback to a savepoint.
+#[test]
+fn what_a_truncating_transaction_has_set_is_not_stored_before_its_end() {
+    let backup = "BACKUP DATABASE app TO DISK = '/app.bak' WITH INIT";
+    for (inside, beside) in [
+        ("INSERT t VALUES (4), (5)", backup),
+        (
+            "SAVE TRANSACTION s; TRUNCATE TABLE t; ROLLBACK TRANSACTION s",
+            "",
+        ),
+    ] {
+        let server = Server::new();
+        let mut client = server.connect();
+        client.done("CREATE DATABASE app");
+        client.done("USE app; CREATE TABLE t (id int IDENTITY, v int); CREATE TABLE u (i int)");
+        client.done("INSERT t VALUES (1), (2), (3)");
+        client.done(backup);
+        client.done(&format!("BEGIN TRANSACTION; TRUNCATE TABLE t; {inside}"));
+        let mut other = server.connect();
+        if !beside.is_empty() {
+            other.done(beside);
+        }
+        other.done("INSERT app.dbo.u VALUES (1)");
+        drop(other);
+        let server = server.crash_after(client);
+        let mut client = server.connect();
+        client.done("USE app; INSERT t VALUES (6)");
+        let twice = client.scalar("SELECT COUNT(*) - COUNT(DISTINCT id) FROM t");
+        assert_eq!((twice.as_str(), inside), ("0", inside));
+    }
+}
+
 #[test]
 fn a_sequence_that_begins_again_goes_on_after_a_crash() {
     let server = Server::new();

@@ -620,7 +620,11 @@ impl Incoming {
         }
         let mut rebuild = Rebuild::new(group.common.instance.env(), begin.guid);
         for spec in specs(&definition).iter().filter(|s| s.filegroup != 0) {
-            if !begin.takes_sums || !rebuild.reuse_file(spec)? {
+            let reused = match begin.takes_sums {
+                true => rebuild.reuse_file(spec),
+                false => Ok(false),
+            };
+            if !reused.inspect_err(|_| remove_files(group, &definition))? {
                 rebuild.create_file(spec)?;
             }
         }
@@ -635,6 +639,14 @@ impl Incoming {
 
 fn specs(definition: &DatabaseDef) -> Vec<FileSpec> {
     definition.file_specs()
+}
+
+/// After a failed sync nobody knows what is on disk, though reads may find it in memory: the next copy keeps nothing of it.
+fn remove_files(group: &Group, definition: &DatabaseDef) {
+    for spec in specs(definition) {
+        // What cannot be removed is in the way of the next copy, which says so.
+        let _ = group.common.disk().remove(&spec.path);
+    }
 }
 
 fn take_pages(state: &mut Receiving, body: &[u8]) -> Result<()> {
@@ -697,7 +709,9 @@ fn finish(group: &Group, state: &mut Receiving) -> Result<()> {
     else {
         return Err(bad());
     };
-    rebuild.finish()?;
+    rebuild
+        .finish()
+        .inspect_err(|_| remove_files(group, definition))?;
     // Its files are to be opened again; should that fail, the next copy takes them out of its way.
     drop(rebuild);
     let epoch = |(number, id, start): &(u64, [u8; 16], u64)| Epoch {

@@ -7,8 +7,9 @@
 use super::PageWrite;
 use std::sync::atomic::Ordering;
 
-/// Inserts that must have followed each other before a page is split behind them: by chance so many rarely do. On a page
-/// with few entries half of them: a split at the middle leaves no room for more.
+/// Inserts that must have followed each other before a page is split behind them: by chance so many rarely do. Of a page
+/// with few entries half are enough, for a split at the middle leaves no room for more; of one with many a quarter must be of the run: the
+/// few rows that belong together at a random place are no reason to split there.
 const RUN_MIN: usize = 4;
 
 /// The last inserts into a page that followed each other.
@@ -34,7 +35,7 @@ impl Run {
 
     /// Does an insert at `slot`, of a page with `slots` entries, go on with a run?
     pub fn goes_on_at(self, slot: usize, slots: usize) -> bool {
-        let enough = (slots / 2).clamp(1, RUN_MIN);
+        let enough = (slots / 2).clamp(1, RUN_MIN).max(slots / 4);
         self.next as usize == slot && self.length as usize >= enough
     }
 
@@ -83,9 +84,10 @@ mod tests {
             assert!(!run.goes_on_at(slot, 100), "{slot}");
             run = run.inserted(slot);
         }
-        assert!(run.goes_on_at(11, 100));
-        assert!(!run.goes_on_at(10, 100));
-        assert!(!run.inserted(3).goes_on_at(4, 100));
+        assert!(run.goes_on_at(11, 16));
+        assert!(!run.goes_on_at(11, 20), "of fewer than a quarter");
+        assert!(!run.goes_on_at(10, 16));
+        assert!(!run.inserted(3).goes_on_at(4, 16));
         assert!(run.inserted(3).goes_on_at(4, 1), "of a page with one entry");
     }
 

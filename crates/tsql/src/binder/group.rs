@@ -158,7 +158,7 @@ impl GroupState {
                 "The text, ntext, and image data types cannot be compared or sorted, except when using IS NULL or LIKE operator.",
             ));
         }
-        if let Some(known) = self.keys.iter().position(|(k, _)| k.kind == scalar.kind) {
+        if let Some(known) = self.keys.iter().position(|(k, _)| k.is_same(&scalar)) {
             return Ok(known);
         }
         let id = match scalar.as_column() {
@@ -181,7 +181,7 @@ impl GroupState {
         place: &str,
         number: i32,
     ) -> Result<()> {
-        if let Some((_, id)) = self.keys.iter().find(|(k, _)| k.kind == scalar.kind) {
+        if let Some((_, id)) = self.keys.iter().find(|(k, _)| k.is_same(scalar)) {
             scalar.kind = Kind::Column(*id);
             scalar.ty.nullable |= self.sets.is_some();
             return Ok(());
@@ -255,7 +255,7 @@ impl GroupState {
     }
 
     fn put_keys(&self, scalar: &mut Scalar) {
-        let is_it = |(key, _): &&(Scalar, ColId)| key.kind == scalar.kind;
+        let is_it = |(key, _): &&(Scalar, ColId)| key.is_same(scalar);
         if let Some((_, id)) = self.keys.iter().find(is_it) {
             scalar.kind = Kind::Column(*id);
             return;
@@ -270,7 +270,7 @@ impl GroupState {
     fn grouping(&self, args: &[Scalar]) -> Result<Scalar> {
         let mut positions = Vec::with_capacity(args.len());
         for arg in args {
-            match self.keys.iter().position(|(k, _)| k.kind == arg.kind) {
+            match self.keys.iter().position(|(k, _)| k.is_same(arg)) {
                 Some(position) => positions.push(position),
                 None => {
                     return Err(SqlError::new(

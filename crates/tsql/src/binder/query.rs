@@ -597,8 +597,7 @@ impl Binder<'_> {
         for (key, descending) in order {
             let column = match key {
                 OrderKey::Item(position) => columns[position].id,
-                OrderKey::Expr(expr) => match items.iter().position(|i| i.scalar.kind == expr.kind)
-                {
+                OrderKey::Expr(expr) => match items.iter().position(|i| i.scalar.is_same(&expr)) {
                     Some(position) => columns[position].id,
                     None if select.distinct => {
                         return Err(SqlError::new(

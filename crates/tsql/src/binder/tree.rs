@@ -466,6 +466,13 @@ impl PartialEq for VirtualScan {
 }
 
 impl Scalar {
+    /// Does the other give the same result? What a conversion makes, and how a text is compared, stand in the type.
+    pub fn is_same(&self, other: &Scalar) -> bool {
+        self.kind == other.kind
+            && self.ty.data_type == other.ty.data_type
+            && self.ty.collation == other.ty.collation
+    }
+
     /// A node of this type.
     pub fn new(kind: Kind, ty: Type) -> Scalar {
         Scalar { kind, ty }

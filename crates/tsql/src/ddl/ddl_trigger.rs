@@ -122,7 +122,9 @@ fn event_numbers(events: &[String], database: DatabaseId) -> Result<Vec<i32>> {
 fn home(ex: &Execution<'_>, scope: &TriggerScope) -> Result<DatabaseId> {
     match scope {
         TriggerScope::AllServer => Err(messages::not_supported("triggers ON ALL SERVER")),
-        _ => Ok(ex.current_database()),
+        TriggerScope::Database => Ok(ex.current_database()),
+        // DROP TRIGGER has no such form.
+        TriggerScope::Object(name) => Err(messages::error(102, &[&name.dotted()])),
     }
 }
 

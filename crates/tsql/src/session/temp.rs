@@ -189,8 +189,13 @@ impl SessionState {
                 TempUndo::Module(key, before) => self.put_temp_module(&key, before),
                 TempUndo::Counter(database, id, reached) => {
                     // A database that is gone has no counters to bring back.
-                    if let Ok(open) = self.instance.open_database(database) {
-                        let _ = open.catalog.set_reached(id, reached);
+                    let Ok(open) = self.instance.open_database(database) else {
+                        continue;
+                    };
+                    match self.has_set_counter(database, id) {
+                        true => open.catalog.set_reached_for_now(id, reached),
+                        // An error leaves numbers out.
+                        false => drop(open.catalog.set_reached(id, reached)),
                     }
                 }
                 TempUndo::TempCounter(id, reached) => self.set_temp_counter(id, reached),
@@ -204,6 +209,15 @@ impl SessionState {
                 }
             }
         }
+    }
+
+    /// Has the transaction set the counter before what is being taken back?
+    fn has_set_counter(&self, database: DatabaseId, id: CounterId) -> bool {
+        let is_it =
+            |u: &TempUndo| matches!(u, TempUndo::Counter(d, i, _) if *d == database && *i == id);
+        let transaction = self.transaction.borrow();
+        let open = transaction.as_ref();
+        open.is_some_and(|t| t.temp_undo.iter().any(is_it))
     }
 
     /// After a commit nothing can bring dropped tables back: their counters go.

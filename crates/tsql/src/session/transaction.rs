@@ -276,7 +276,12 @@ impl SessionState {
         }
         match failure {
             Some(_) => self.undo_definitions(transaction),
-            None => self.forget_dropped_temps(&transaction.temp_undo),
+            None => {
+                for (part, id) in kept_counters(&transaction) {
+                    part.open.catalog.reached_is_kept(id);
+                }
+                self.forget_dropped_temps(&transaction.temp_undo);
+            }
         }
         self.end_of_transaction(autocommit);
         failure.map_or(Ok(()), Err)
@@ -603,20 +608,23 @@ impl SessionState {
 
 /// What the transaction has set of counters is to be stored by its commit.
 fn keep_counters(transaction: &Transaction) -> Result<()> {
-    for entry in &transaction.temp_undo {
+    for (part, id) in kept_counters(transaction) {
+        part.open.catalog.keep_reached(&part.txn, id)?;
+    }
+    Ok(())
+}
+
+/// The counters that a transaction has set, of tables that are there at its end.
+fn kept_counters(transaction: &Transaction) -> impl Iterator<Item = (&Part, CounterId)> {
+    transaction.temp_undo.iter().filter_map(|entry| {
         let TempUndo::Counter(database, id, _) = entry else {
-            continue;
+            return None;
         };
-        let Some(part) = transaction.part(*database) else {
-            continue;
-        };
+        let part = transaction.part(*database)?;
         let lives = |table| {
             let view = part.delta.as_ref().map(CatalogDelta::view);
             view.is_none_or(|view| view.object(table).is_some())
         };
-        if matches!(id, CounterId::Identity(table) if lives(*table)) {
-            part.open.catalog.keep_reached(&part.txn, *id)?;
-        }
-    }
-    Ok(())
+        matches!(id, CounterId::Identity(table) if lives(*table)).then_some((part, *id))
+    })
 }

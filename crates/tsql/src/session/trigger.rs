@@ -171,7 +171,10 @@ impl Execution<'_> {
         };
         self.note_private();
         let frames = self.state.frames.borrow();
-        let runs = |f: &Frame| f.kind == FrameKind::Trigger && f.object_id == trigger.id;
+        // The objects of another database have the same ids.
+        let runs = |f: &Frame| {
+            f.kind == FrameKind::Trigger && f.home == database && f.object_id == trigger.id
+        };
         Ok((!frames.iter().any(runs)).then(|| trigger.clone()))
     }
 
@@ -270,17 +273,19 @@ impl Execution<'_> {
 
     /// Direct recursion is off unless the database asks for it.
     fn is_recursive(&self, trigger: i32, table: &TableRef) -> Result<bool> {
+        let home = table.database.id();
+        let is_it = |f: &Frame| f.home == home && f.object_id == trigger;
         let running = self
             .state
             .frames
             .borrow()
             .iter()
-            .any(|f| f.kind == FrameKind::Trigger && f.object_id == trigger);
+            .any(|f| f.kind == FrameKind::Trigger && is_it(f));
         if !running {
             return Ok(false);
         }
-        let entry = self.state.instance.database(table.database.id());
-        let direct = self.top(|f| f.object_id) == trigger;
+        let entry = self.state.instance.database(home);
+        let direct = self.top(is_it);
         Ok(direct && !entry.is_some_and(|e| e.def().option_is_on("RECURSIVE_TRIGGERS")))
     }
 
