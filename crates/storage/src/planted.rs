@@ -78,8 +78,6 @@ pub enum Bug {
     TakeKeptRoom,
     /// Of a log's virtual log files only the first few are read.
     ReadFewVlfs,
-    /// Pages of a file that a copy is written over keep what they had, though the copy does not have them.
-    KeepForeignPages,
 }
 
 #[cfg(feature = "planted-bugs")]

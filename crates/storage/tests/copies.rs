@@ -193,13 +193,3 @@ fn a_copy_that_broke_off_is_written_over() {
     assert_eq!(dump(&copy, tree), dump(&db, tree));
     println!("{kept} pages stayed");
 }
-
-/// Redo passes over pages that look newer than its records.
-#[cfg(feature = "planted-bugs")]
-#[test]
-fn pages_of_a_parted_log_that_stay_are_found() {
-    plant(Some(Bug::KeepForeignPages));
-    let found = std::panic::catch_unwind(copy_over_parted_files);
-    plant(None);
-    assert!(!matches!(found, Ok(Ok(()))), "not found");
-}

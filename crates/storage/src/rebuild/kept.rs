@@ -19,7 +19,6 @@ use crate::copy::{PageRun, blank_free_space, is_whole, is_zero};
 use crate::datafile::{BOOT_PAGES, first_pages};
 use crate::error::{Result, StorageError};
 use crate::log::rebuild::io_error;
-use crate::planted::{Bug, planted};
 use crate::sync::Mutex;
 use daruma_base::{OpenMode, PageId, reached};
 use std::io::ErrorKind;
@@ -154,7 +153,7 @@ impl File {
         let mut content = [0; PAGE_BYTES];
         for page in (MADE_PAGES..pages).filter(|page| !known.has(*page)) {
             self.read(page, &mut content)?;
-            if is_zero(&content) || planted(Bug::KeepForeignPages) {
+            if is_zero(&content) {
                 continue;
             }
             reached!("rebuild.page.cleared");
