@@ -1,7 +1,7 @@
 //! `Catalog`: the stored definitions of one open database, and the server's own rows in master.
 
 use crate::change::{Change, Put};
-use crate::counters::{CounterId, Counters, Reached, key_of};
+use crate::counters::{CounterId, Counters, Pace, Reached, key_of};
 use crate::error::{CatalogError, Result};
 use crate::group::ServerRow;
 use crate::model::*;
@@ -238,7 +238,10 @@ impl Catalog {
             }
             Ok::<i128, CatalogError>(i128::from(id))
         };
-        Ok(self.counters.advance(CounterId::ObjectId, None, free)?.0 as ObjectId)
+        Ok(self
+            .counters
+            .advance(CounterId::ObjectId, Pace::OBJECT_IDS, free)?
+            .0 as ObjectId)
     }
 
     /// Last value of a counter, if any was given out.
@@ -256,9 +259,10 @@ impl Catalog {
     pub fn next_value<E: From<CatalogError>>(
         &self,
         id: CounterId,
+        pace: Pace,
         next: impl FnOnce(Option<i128>) -> std::result::Result<i128, E>,
     ) -> std::result::Result<i128, E> {
-        Ok(self.counters.advance(id, None, next)?.0)
+        Ok(self.counters.advance(id, pace, next)?.0)
     }
 
     /// As `next_value`, of a sequence. After a crash it may give the value again unless the log is hard up to the position, if there is
@@ -270,13 +274,13 @@ impl Catalog {
         next: impl FnOnce(Option<i128>) -> std::result::Result<i128, E>,
     ) -> std::result::Result<(i128, Option<Lsn>), E> {
         let id = CounterId::Sequence(id);
-        self.counters.advance(id, Some(def.into()), next)
+        self.counters.advance(id, def.into(), next)
     }
 
     /// Next of a counter that starts at 1 and steps by 1: row numbers, row versions.
     pub fn next_number(&self, id: CounterId) -> Result<u64> {
         let next = |last: Option<i128>| Ok::<i128, CatalogError>(last.unwrap_or(0) + 1);
-        Ok(self.counters.advance(id, None, next)?.0 as u64)
+        Ok(self.counters.advance(id, Pace::NUMBERS, next)?.0 as u64)
     }
 
     /// Sets what `reached` answers: RESEED, RESTART, TRUNCATE.

@@ -34,22 +34,26 @@ pub enum CounterId {
     RowVersion,
 }
 
-/// Identity values are reserved in blocks of this many.
-pub const VALUE_BLOCK: i128 = 1_000;
+/// Identity values are reserved in blocks of at most this many.
+const IDENTITY_BLOCK: i128 = 1_000;
+/// A block of identity values is no more than this part of those that are left.
+const IDENTITY_SHARE: i128 = 25;
 /// Row numbers and row versions cost nothing when lost, so their blocks are large.
 const NUMBER_BLOCK: i128 = 100_000;
 
 /// Values of a sequence without CACHE are reserved in blocks of this many: SQL Server's size.
 const SEQUENCE_BLOCK: i128 = 50;
 
-/// How a sequence goes on, which tells what to reserve.
+/// How a counter goes on, which tells what to reserve.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    pub increment: i128,
-    pub minimum: i128,
-    pub maximum: i128,
+    increment: i128,
+    minimum: i128,
+    maximum: i128,
     /// Values that a crash may lose, and one.
-    pub block: i128,
+    block: i128,
+    /// Of few values that are left a block takes fewer.
+    is_sparing: bool,
 }
 
 impl From<&SequenceDef> for Pace {
@@ -59,14 +63,51 @@ impl From<&SequenceDef> for Pace {
             minimum: def.minimum,
             maximum: def.maximum,
             block: def.cache.map_or(SEQUENCE_BLOCK, i128::from).max(1),
+            is_sparing: false,
         }
     }
 }
 
 impl Pace {
-    /// The last value of the block that begins with `value`; a sequence does not go beyond its end in it.
+    /// Of an identity column, whose type holds what is from `minimum` to `maximum`.
+    pub fn of_identity(increment: i128, minimum: i128, maximum: i128) -> Pace {
+        Pace {
+            increment,
+            minimum,
+            maximum,
+            block: IDENTITY_BLOCK,
+            is_sparing: true,
+        }
+    }
+
+    /// Of numbers that count from 1.
+    pub const NUMBERS: Pace = Pace {
+        increment: 1,
+        minimum: 1,
+        maximum: i64::MAX as i128,
+        block: NUMBER_BLOCK,
+        is_sparing: false,
+    };
+
+    /// Of object ids, which jump and wrap: each is stored, objects are few.
+    pub(crate) const OBJECT_IDS: Pace = Pace {
+        block: 1,
+        ..Pace::NUMBERS
+    };
+
+    /// The last value of the block that begins with `value`; no counter goes beyond its end in it.
     fn mark(&self, value: i128) -> i128 {
-        let ahead = self.increment.saturating_mul(self.block - 1);
+        let end = match self.increment < 0 {
+            true => self.minimum,
+            false => self.maximum,
+        };
+        let steps_left = end.abs_diff(value) / self.increment.unsigned_abs().max(1);
+        let share = i128::try_from(steps_left).unwrap_or(i128::MAX) / IDENTITY_SHARE;
+        let block = match self.is_sparing {
+            true => self.block.min(share).max(1),
+            false => self.block,
+        };
+        let ahead = self.increment.saturating_mul(block - 1);
         let mark = value.saturating_add(ahead);
         mark.clamp(self.minimum.min(value), self.maximum.max(value))
     }
@@ -148,18 +189,18 @@ impl Counters {
     }
 
     /// Gives out the value that `next` computes from the last one, and where the log has the mark that covers it, which may have
-    /// been moved for an earlier one. A counter without a `pace` goes on as it came to the value.
+    /// been moved for an earlier one.
     pub(crate) fn advance<E: From<crate::CatalogError>>(
         &self,
         id: CounterId,
-        pace: Option<Pace>,
+        pace: Pace,
         next: impl FnOnce(Option<i128>) -> std::result::Result<i128, E>,
     ) -> std::result::Result<(i128, Option<Lsn>), E> {
         let mut map = self.map.lock();
         let counter = map.entry(id).or_default();
         let value = next(counter.last)?;
         if counter.is_before_first || !covers(counter, value) {
-            self.reserve(id, pace, counter, value)?;
+            self.reserve(id, &pace, counter, value)?;
         }
         counter.last = Some(value);
         counter.is_before_first = false;
@@ -243,26 +284,12 @@ impl Counters {
     fn reserve(
         &self,
         id: CounterId,
-        pace: Option<Pace>,
+        pace: &Pace,
         counter: &mut Counter,
         value: i128,
     ) -> Result<()> {
-        let block = match id {
-            CounterId::RowNumber(_) | CounterId::RowVersion => NUMBER_BLOCK,
-            _ => VALUE_BLOCK,
-        };
-        // The first value of an identity column does not tell which way they go.
-        let first = i128::from(!matches!(id, CounterId::Identity(_)));
-        let step = counter
-            .last
-            .map_or(first, |last| value.saturating_sub(last));
-        let mark = match (id, pace) {
-            // Object ids jump and wrap: the exact value is stored, objects are few.
-            (CounterId::ObjectId, _) => value,
-            (_, Some(pace)) => pace.mark(value),
-            _ => value.saturating_add(step.saturating_mul(block)),
-        };
-        let step = pace.map_or(step, |pace| pace.increment);
+        let mark = pace.mark(value);
+        let step = pace.increment;
         if !counter.kept.is_some_and(|kept| is_behind(mark, kept, step)) {
             counter.stored_at = Some(self.store(id, Some(mark), false)?);
             // What is below it is not to be stored before the transaction has ended.

@@ -32,7 +32,7 @@ mod statistics;
 
 pub use catalog::Catalog;
 pub use change::{CatalogDelta, Change, Put};
-pub use counters::{CounterId, Reached};
+pub use counters::{CounterId, Pace, Reached};
 pub use ddl_trigger::DdlTriggerDef;
 pub use error::{CatalogError, Result};
 pub use event::*;

@@ -40,6 +40,42 @@ fn a_crash_loses_no_more_of_a_sequence_than_its_cache() {
     assert_eq!(next(&mut client, "exact"), "4");
 }
 
+/// Values stored ahead end where those of the type end, and a crash loses few of a small one.
+#[test]
+fn a_crash_loses_a_small_part_of_what_an_identity_column_can_hold() {
+    let columns = [
+        ("a", "tinyint IDENTITY", "20"),
+        ("b", "tinyint IDENTITY(255, -1)", "236"),
+        ("c", "tinyint IDENTITY(1, 100)", "201"),
+        ("d", "smallint IDENTITY(32767, -1)", "30767"),
+        ("e", "int IDENTITY(2147483646, 1)", "none"),
+        ("f", "decimal(3, 0) IDENTITY", "78"),
+    ];
+    let server = Server::new();
+    let mut client = server.connect();
+    client.done("CREATE TABLE u (i int)");
+    for (name, written, _) in columns {
+        client.done(&format!("CREATE TABLE {name} (id {written}, v int)"));
+    }
+    let mut server = server;
+    for v in 0..2 {
+        for (name, _, _) in columns {
+            client.done(&format!("INSERT {name} VALUES ({v})"));
+        }
+        client.done("INSERT u VALUES (1)");
+        server = server.crash_after(client);
+        client = server.connect();
+    }
+    for (name, written, expected) in columns {
+        let insert = format!("BEGIN TRY INSERT {name} VALUES (2) END TRY BEGIN CATCH END CATCH");
+        client.done(&insert);
+        let id = client.scalar(&format!(
+            "SELECT ISNULL(MAX(CAST(id AS varchar(12))), 'none') FROM {name} WHERE v = 2"
+        ));
+        assert_eq!((written, id.as_str()), (written, expected));
+    }
+}
+
 /// The rows come back, and their numbers are not given to others. So it is with the first value of all, which tells no direction.
 #[test]
 fn a_crash_in_a_transaction_that_truncates_keeps_the_numbers_of_its_rows() {

@@ -14,7 +14,9 @@ use crate::messages;
 use crate::session::frame::FrameKind;
 use crate::session::show::Counting;
 use daruma_base::{CancelFlag, DatabaseId};
-use daruma_catalog::{CounterId, DatabaseCatalog, Object, ObjectKind, SequenceDef, name_key};
+use daruma_catalog::{
+    CounterId, DatabaseCatalog, IdentityDef, Object, ObjectKind, Pace, SequenceDef, name_key,
+};
 use daruma_storage::{Database, Isolation, LockMode, LockResource, ReadView, Txn};
 use daruma_syntax::ast::{self, CursorRef, ObjectName};
 use daruma_value::functions::RandomSequence;
@@ -249,8 +251,7 @@ impl Host for Execution<'_> {
         let Some(identity) = table.def.identity else {
             return Err(messages::error(8106, &[&table.name]));
         };
-        let column = table.def.column(identity.column_id);
-        let data_type = column.map_or(DataType::Int, |c| c.data_type);
+        let data_type = identity_type(table, identity);
         let next = |last: Option<i128>| match last {
             None => Ok(identity.seed),
             Some(last) => crate::session::types::checked_integer(
@@ -259,7 +260,8 @@ impl Host for Execution<'_> {
                 "IDENTITY",
             ),
         };
-        self.next_counter(table, CounterId::Identity(table.object_id), next)
+        let id = CounterId::Identity(table.object_id);
+        self.next_counter(table, id, identity_pace(table), next)
     }
 
     fn note_identity(&self, table: &TableRef, value: i128) -> Result<()> {
@@ -270,7 +272,8 @@ impl Host for Execution<'_> {
                 _ => value,
             })
         };
-        self.next_counter(table, CounterId::Identity(table.object_id), next)
+        let id = CounterId::Identity(table.object_id);
+        self.next_counter(table, id, identity_pace(table), next)
             .map(|_| ())
     }
 
@@ -336,7 +339,8 @@ impl Host for Execution<'_> {
 
     fn next_row_number(&self, table: &TableRef) -> Result<u64> {
         let next = |last: Option<i128>| Ok(last.unwrap_or(0) + 1);
-        let number = self.next_counter(table, CounterId::RowNumber(table.object_id), next)?;
+        let id = CounterId::RowNumber(table.object_id);
+        let number = self.next_counter(table, id, Pace::NUMBERS, next)?;
         Ok(number as u64)
     }
 
@@ -579,12 +583,13 @@ impl Execution<'_> {
         &self,
         table: &TableRef,
         id: CounterId,
+        pace: Pace,
         next: impl FnOnce(Option<i128>) -> Result<i128>,
     ) -> Result<i128> {
         match table.kind {
             TableKind::User => {
                 let open = self.state.instance.open_database(table.database.id())?;
-                open.catalog.next_value(id, next)
+                open.catalog.next_value(id, pace, next)
             }
             _ => self.state.next_temp_counter(id, next),
         }
@@ -660,6 +665,20 @@ impl Execution<'_> {
         let found = self.find_object(name)?;
         found.ok_or_else(|| messages::error(208, &[&name.dotted()]))
     }
+}
+
+fn identity_type(table: &TableRef, identity: IdentityDef) -> DataType {
+    let column = table.def.column(identity.column_id);
+    column.map_or(DataType::Int, |c| c.data_type)
+}
+
+/// How the identity values of a table go on.
+fn identity_pace(table: &TableRef) -> Pace {
+    let Some(identity) = table.def.identity else {
+        return Pace::NUMBERS;
+    };
+    let (low, high) = crate::session::types::integer_range(identity_type(table, identity));
+    Pace::of_identity(identity.increment, low, high)
 }
 
 fn is_definition(object: &Object, table: &TableRef) -> bool {
