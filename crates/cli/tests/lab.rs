@@ -186,9 +186,37 @@ fn quorum_is_lost_where_it_is_published_to_be() {
     }
 }
 
+/// Three nodes and two replicas: what was acknowledged is there after a kill and after a planned failover.
+#[test]
+fn failovers_are_measured_and_lose_nothing() {
+    let out = tempfile::tempdir().expect("a folder");
+    let small = ["failover", "--rounds", "1", "--rows", "2000"];
+    let arguments = [&small[..], &["--replicas", "2", "--idle", "1"]].concat();
+    let (output, results) = lab(&arguments, &out.path().join("f"));
+    let (all, passed) = checks(&results);
+    assert_eq!((all, passed), (2, 2), "{}", results["checks"]);
+    for how in ["automatic", "planned"] {
+        let rounds = results["data"][how].as_array().expect("rounds");
+        assert_eq!(rounds.len(), 1);
+        for round in rounds {
+            let second = |stage: &str| round[stage].as_f64();
+            assert!(second("accepted_s") > Some(0.0), "{round}");
+            assert!(
+                second("noticed_s").is_none() || how == "automatic",
+                "{round}"
+            );
+        }
+    }
+    let nodes = results["data"]["idle"].as_array().expect("nodes");
+    assert_eq!(nodes.len(), 3);
+    assert!(nodes.iter().all(|n| n["cpu_s"].is_number()), "{nodes:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("99th percentile"), "{text}");
+}
+
 #[test]
 fn experiments_with_servers_of_their_own_take_none_of_others() {
-    for experiment in ["replication", "quorum"] {
+    for experiment in ["replication", "quorum", "failover"] {
         let output = Command::new(env!("CARGO_BIN_EXE_daruma"))
             .args(["lab", experiment, "-S", "127.0.0.1,1", "-P", "x"])
             .output()

@@ -14,6 +14,14 @@ pub fn median(values: &[f64]) -> Option<f64> {
     Some(lower.midpoint(upper))
 }
 
+/// The least value that this share of all values (0 to 1) does not exceed. `None` for no values.
+pub fn percentile(values: &[f64], share: f64) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (sorted.len() as f64 * share).ceil().max(1.0);
+    sorted.get(rank as usize - 1).copied()
+}
+
 /// Smallest and largest value.
 pub fn range(values: &[f64]) -> Option<(f64, f64)> {
     let finite = || values.iter().copied().filter(|v| v.is_finite());
@@ -136,6 +144,10 @@ mod tests {
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
         assert_eq!(median(&[f64::NAN, 7.0]), Some(7.0));
         assert_eq!(range(&[2.0, 9.0, 4.0]), Some((2.0, 9.0)));
+        let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!(percentile(&hundred, 0.99), Some(99.0));
+        assert_eq!(percentile(&[3.0, 1.0], 0.99), Some(3.0));
+        assert_eq!(percentile(&[], 0.5), None);
         assert_eq!(ratio(Some(3.0), Some(2.0)), Some(1.5));
         assert_eq!(ratio(Some(3.0), Some(0.0)), None);
     }

@@ -6,6 +6,7 @@
 //! | [`backup`] | backups onto a slow disk (article of SE の雑記, 2015) |
 //! | [`crash`] | the server killed under load, compared with the clients' journals |
 //! | [`durability`] | a purge with delayed durability (article of the SentryOne Team Blog, 2017) |
+//! | [`failover`] | how long a group has no primary: killed and planned, with an open transaction; what an idle node costs |
 //! | [`isolation`] | anomalies of concurrent transactions at each isolation level |
 //! | [`quorum`] | which losses a cluster survives (Dynamic Quorum and Dynamic Witness in Windows 2012 R2, 2017) |
 //! | [`ratios`] | on / off ratios of accelerated recovery in one run |
@@ -19,12 +20,14 @@
 //!
 //! Invariant: databases that were there before are never touched; those an experiment made are dropped at its end.
 
+mod acquaint;
 pub mod adr;
 pub mod backup;
 mod beside;
 mod context;
 pub mod crash;
 pub mod durability;
+pub mod failover;
 pub mod isolation;
 mod machine;
 mod probe;
@@ -72,6 +75,8 @@ pub enum Experiment {
     Quorum(Box<quorum::QuorumArgs>),
     /// A day of samples of ten servers in the monitor's repository: size, time of the page's questions, memory
     Soak(Box<soak::SoakArgs>),
+    /// Three nodes and a group: time to the first accepted write after kill -9 and after a planned failover; cost of an idle node
+    Failover(Box<failover::FailoverArgs>),
 }
 
 const EXAMPLES: &str = "\
@@ -120,6 +125,7 @@ pub fn run(args: &LabArgs) -> ExitCode {
         Experiment::Replication(args) => replication::run(args),
         Experiment::Quorum(args) => quorum::run(args),
         Experiment::Soak(args) => soak::run(args),
+        Experiment::Failover(args) => failover::run(args),
     };
     match done {
         Ok(ending) => ending.into(),

@@ -239,8 +239,11 @@ impl Group {
             .for_each(|(_, link)| link.close());
         // Nobody listens when the thread has ended already.
         let _ = self.tasks.send(Task::Stop);
+        // Whoever has looked before this waits by now.
+        drop(self.incoming.lock());
         self.came.notify_all();
         self.repairs.wake();
+        self.warrant.iter().for_each(|w| w.news().tell());
         if let Some(worker) = self.worker.lock().take() {
             // One that panicked has ended as well.
             let _ = worker.join();
@@ -254,6 +257,16 @@ impl Group {
         for thread in threads {
             // As above.
             let _ = thread.join();
+        }
+    }
+
+    /// Waits until then, or until the group ends here.
+    pub(super) fn rest_until(&self, until: Instant) {
+        let mut incoming = self.incoming.lock();
+        while !self.is_stopped() {
+            if self.came.wait_until(&mut incoming, until).timed_out() {
+                return;
+            }
         }
     }
 

@@ -10,7 +10,7 @@
 
 use super::failover::not_online;
 use super::group::{Group, Task};
-use super::owner::{WATCH, cluster_error};
+use super::owner::{SOON, cluster_error};
 use super::part::PartState;
 use super::warrant::{Ownership, Warrant};
 use daruma_cluster::Command;
@@ -71,7 +71,7 @@ impl Group {
                 Ownership::Held(epoch) if epoch > before => return Some(epoch),
                 _ => {}
             }
-            std::thread::sleep(WATCH / 4);
+            std::thread::sleep(SOON);
         }
         None
     }

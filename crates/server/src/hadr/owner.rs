@@ -26,8 +26,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Between two looks at who owns the group.
-pub(super) const WATCH: Duration = Duration::from_millis(20);
+/// Between two looks at who owns the group, where nothing is told of it.
+const WATCH: Duration = Duration::from_millis(250);
+/// Between two looks for a lease that is about to come.
+pub(super) const SOON: Duration = Duration::from_millis(5);
 /// A server that the cluster has named owner has a lease by then, or the cluster has lost its quorum.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(10);
 /// What could not be led is tried again after so long, and is passed on to others as often.
@@ -99,13 +101,17 @@ impl Group {
     pub(super) fn watch_owner(self: &Arc<Self>) {
         let Some(warrant) = &self.warrant else { return };
         let mut told = None;
+        let mut count = warrant.news().count();
         while !self.is_stopped() {
             let seen = (warrant.ownership(), warrant.leads());
             if told != Some(seen) {
                 told = Some(seen);
                 self.tell(Task::Owner);
             }
-            std::thread::sleep(WATCH);
+            // A lease that runs out is seen then.
+            let limit = warrant.holds_for().unwrap_or(WATCH).min(WATCH);
+            warrant.news().wait(count, limit);
+            count = warrant.news().count();
         }
     }
 
@@ -298,7 +304,7 @@ pub(super) fn found(
         if let Some(owned) = cluster.owned(&def.group_id) {
             return Ok(owned.epoch);
         }
-        std::thread::sleep(WATCH);
+        std::thread::sleep(SOON);
     }
     let group = def.group_id;
     // This node may not have heard yet that it was created.

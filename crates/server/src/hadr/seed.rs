@@ -935,9 +935,6 @@ impl Group {
     }
 
     fn pause(&self, length: Duration) {
-        let until = Instant::now() + length;
-        while !self.is_stopped() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        self.rest_until(Instant::now() + length);
     }
 }

@@ -5,7 +5,7 @@
 
 use super::ballots::Ballots;
 use super::group::Task;
-use daruma_cluster::{Cluster, Command, GroupState};
+use daruma_cluster::{Cluster, Command, GroupState, News};
 use daruma_group::commit::{FIRST_WORD, Listing, ReplicaId, Replicas};
 use daruma_group::replica::Authority;
 use daruma_tsql::instance::hadr::Lease;
@@ -21,6 +21,8 @@ pub(super) struct Warrant {
     ballots: Option<Ballots>,
     group: [u8; 16],
     tell: Box<dyn Fn(Task) + Send + Sync>,
+    /// That somebody else may own the group now.
+    news: Arc<News>,
     listing: Mutex<Listing>,
     /// The cluster is to be told something.
     is_wanted: Mutex<bool>,
@@ -49,11 +51,15 @@ impl Warrant {
         me: ReplicaId,
         tell: Box<dyn Fn(Task) + Send + Sync>,
     ) -> Warrant {
+        let cluster = cluster.filter(|_| ballots.is_none());
+        let news = Arc::default();
+        cluster.iter().for_each(|cluster| cluster.tells(&news));
         Warrant {
-            cluster: cluster.filter(|_| ballots.is_none()),
+            cluster,
             ballots,
             group,
             tell,
+            news,
             listing: Mutex::new(Listing::new(me)),
             is_wanted: Mutex::default(),
             wanted: Condvar::new(),
@@ -68,6 +74,16 @@ impl Warrant {
     /// Where the voters of the group decide.
     pub(super) fn ballots(&self) -> Option<&Ballots> {
         self.ballots.as_ref()
+    }
+
+    /// See [`News`]: of who owns the group.
+    pub(super) fn news(&self) -> &News {
+        &self.news
+    }
+
+    /// Until when this server holds the group by its lease, if it does: that it runs out then is no news.
+    pub(super) fn holds_for(&self) -> Option<Duration> {
+        self.cluster.as_ref()?.holds_for(&self.group)
     }
 
     /// The group as the newest configuration has it that this node knows.

@@ -95,6 +95,18 @@ impl Bed {
         Ok(())
     }
 
+    /// Nodes hold data of users here: each one may take this much memory from its next start on.
+    pub fn with_memory(mut self, bytes: u64) -> Bed {
+        self.memory_bytes = bytes;
+        self
+    }
+
+    /// The server of a node.
+    pub fn server(&self, node: usize) -> Result<&PrivateServer, LabError> {
+        let found = self.nodes.get(node).map(|n| &n.server);
+        found.ok_or_else(|| LabError::Unexpected(format!("there is no node {node}")))
+    }
+
     /// Nodes, whether they run or not.
     pub fn count(&self) -> usize {
         self.nodes.len()

@@ -15,10 +15,10 @@
 //! Invariant: a difference that is not known beforehand, with its reason, is missed, and the exit code says so.
 
 mod article;
-mod bed;
+pub(super) mod bed;
 mod losses;
 mod published;
-mod seen;
+pub(super) mod seen;
 
 use super::{Ending, Lab, LabError, LabOptions};
 use crate::report::Report;

@@ -13,6 +13,16 @@ pub struct Seen {
     pub witness: Option<WitnessSeen>,
     pub witness_dynamic_weight: u8,
     pub nodes: Vec<NodeSeen>,
+    #[serde(default)]
+    pub groups: Vec<GroupSeen>,
+}
+
+/// A group, as far as the cluster knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct GroupSeen {
+    pub owner: Option<String>,
+    /// Nodes that have everything that was acknowledged.
+    pub in_sync: Vec<String>,
 }
 
 /// The witness of a cluster.

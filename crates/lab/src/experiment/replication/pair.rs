@@ -6,9 +6,10 @@
 
 use super::relay::{Model, Relay};
 use super::{Link, Variant};
+use crate::experiment::acquaint::{believe, certificate, create_endpoint};
 use crate::experiment::{Lab, LabError};
 use crate::figures::{counted, grouped};
-use crate::server::{PrivateServer, ServerSpec, free_port};
+use crate::server::{PrivateServer, ServerSpec};
 use crate::sql::{Ask, connect_to, quoted};
 use daruma_client::client::{Client, ClientError, Options};
 use std::fs;
@@ -18,10 +19,11 @@ use std::time::{Duration, Instant};
 
 /// Name of the lab's own server.
 pub const PRIMARY: &str = "PRIMARY";
+/// What each calls the other's certificate and login.
+const PEER: &str = "lab_peer";
 /// Name of the one beside it.
 pub const SECONDARY: &str = "SECONDARY";
 
-const KEY_PASSWORD: &str = "Lab-in-a-scratch-folder-1";
 /// What is waited for comes long before, also on a machine with much else to do.
 const PATIENCE: Duration = Duration::from_secs(3600);
 const POLL_MIN: Duration = Duration::from_millis(5);
@@ -30,7 +32,6 @@ const POLL_MAX: Duration = Duration::from_millis(250);
 const SESSION_TIMEOUT_S: u32 = 60;
 /// Rows of the source that one statement makes.
 const FILL_ROWS: u64 = 100_000;
-const PORT_ATTEMPTS: usize = 32;
 
 /// The two groups, each with one database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,8 +122,8 @@ impl Pair {
         })?;
         let (mut one, mut two) = (lab.client("master")?, secondary.connect()?);
         let endpoints = [create_endpoint(&mut one)?, create_endpoint(&mut two)?];
-        believe(&mut one, &certificate(&mut two)?)?;
-        believe(&mut two, &certificate(&mut one)?)?;
+        believe(&mut one, PEER, &certificate(&mut two)?)?;
+        believe(&mut two, PEER, &certificate(&mut one)?)?;
         let relay = |port| {
             let model = Model {
                 bytes_per_s: 1e9,
@@ -373,44 +374,6 @@ fn grant(mode: Mode) -> String {
         "ALTER AVAILABILITY GROUP {} GRANT CREATE ANY DATABASE",
         mode.group()
     )
-}
-
-/// Certificate and endpoint; its port.
-fn create_endpoint(client: &mut Client) -> Result<u16, LabError> {
-    client.execute(&format!(
-        "USE master; CREATE MASTER KEY ENCRYPTION BY PASSWORD = '{KEY_PASSWORD}'"
-    ))?;
-    client.execute(
-        "CREATE CERTIFICATE lab_certificate WITH SUBJECT = 'daruma lab', EXPIRY_DATE = '20991231'",
-    )?;
-    let mut attempts = 0;
-    loop {
-        let port = free_port();
-        let created = client.execute(&format!(
-            "CREATE ENDPOINT lab_endpoint STATE = STARTED AS TCP (LISTENER_PORT = {port}, LISTENER_IP = ('127.0.0.1')) \
-             FOR DATABASE_MIRRORING (ROLE = ALL, AUTHENTICATION = CERTIFICATE lab_certificate, ENCRYPTION = REQUIRED ALGORITHM AES)"
-        ));
-        attempts += 1;
-        match created {
-            Ok(()) => return Ok(port),
-            // Somebody else was faster.
-            Err(error) if attempts < PORT_ATTEMPTS && !error.is_fatal() => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// The endpoint's certificate as a constant in a statement.
-fn certificate(client: &mut Client) -> Result<String, ClientError> {
-    client.text("SELECT CONVERT(varchar(max), CERTENCODED(CERT_ID('lab_certificate')), 1)")
-}
-
-/// The server lets in whoever has this certificate.
-fn believe(client: &mut Client, certificate: &str) -> Result<(), ClientError> {
-    client.execute(&format!(
-        "CREATE CERTIFICATE lab_peer FROM BINARY = {certificate}; CREATE LOGIN lab_peer FROM CERTIFICATE lab_peer; \
-         GRANT CONNECT ON ENDPOINT::lab_endpoint TO lab_peer"
-    ))
 }
 
 /// The article's three tables, digits to count with, and the procedures: one fills the source with text as people write it, one
