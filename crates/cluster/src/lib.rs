@@ -28,7 +28,7 @@ pub use packet::Packet;
 #[cfg(feature = "planted-bugs")]
 pub use planted::{Bug, plant};
 pub use runtime::{
-    Cluster, ClusterError, ClusterOptions, ControlError, Request, Response, ask, folder_in,
+    Cluster, ClusterError, ClusterOptions, ControlError, News, Request, Response, ask, folder_in,
 };
 pub use setup::{Newcomer, SetupError, create, join};
 pub use state::{

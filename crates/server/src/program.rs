@@ -43,6 +43,8 @@ const RECOVERIES_MAX: usize = 8;
 const READY_WAIT: Duration = Duration::from_millis(250);
 /// Pause of a background thread when nothing is left to do.
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(50);
+/// The same of a reverter that helps another, which wakes it when it has found something.
+const HELPER_PAUSE: Duration = Duration::from_millis(500);
 /// Time that requests under way get when the server is told to stop.
 const SIGNAL_GRACE: Duration = Duration::from_secs(2);
 /// The same for SHUTDOWN, which waits for running statements.
@@ -532,6 +534,12 @@ fn work(instance: &Instance, stopped: &(Mutex<bool>, Condvar), role: Role) {
     // One line for each database whose log failed, not one for each round.
     let mut suspect = Vec::new();
     let mut freed = FreedMemory::default();
+    let is_first = matches!(role, Role::Reverter { number: 1 });
+    let pause = match role {
+        Role::Reverter { .. } if !is_first => HELPER_PAUSE,
+        _ => BACKGROUND_PAUSE,
+    };
+    let mut was_busy = false;
     loop {
         let mut is_busy = false;
         for entry in instance.databases() {
@@ -557,8 +565,12 @@ fn work(instance: &Instance, stopped: &(Mutex<bool>, Condvar), role: Role) {
             freed.look(instance.env().clock.monotonic());
         }
         let mut is_stopped = stopped.0.lock();
+        if is_first && is_busy && !was_busy {
+            stopped.1.notify_all();
+        }
+        was_busy = is_busy;
         if !*is_stopped && !is_busy {
-            stopped.1.wait_for(&mut is_stopped, BACKGROUND_PAUSE);
+            stopped.1.wait_for(&mut is_stopped, pause);
         }
         if *is_stopped {
             return;

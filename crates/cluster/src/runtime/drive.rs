@@ -4,7 +4,7 @@ use super::links::Links;
 use super::{ClusterError, Input, Next, Shared, elapsed};
 use crate::command::Outcome;
 pub(super) use crate::machine::TICK;
-use crate::machine::{Action, Machine};
+use crate::machine::{Action, Machine, Owned};
 use crate::store::{Store, Stored};
 use crate::witness::{FileShare, WitnessAsk};
 use std::io;
@@ -137,16 +137,20 @@ impl Driver {
         let state = self.machine.state();
         let owned = self.machine.owned(elapsed());
         let has_left = self.machine.has_left();
-        let has_changed = {
+        let (has_changed, has_moved) = {
             let mut published = self.shared.published.lock();
             let has_changed = !Arc::ptr_eq(&published.state, state);
+            let has_moved = !is_same(&published.owned, &owned);
             published.state = state.clone();
             published.owned = owned;
             published.has_left = has_left;
-            has_changed
+            (has_changed, has_moved)
         };
         if has_changed {
             self.links.follow();
+        }
+        if has_changed || has_moved {
+            self.shared.tell_news();
         }
     }
 
@@ -177,10 +181,17 @@ impl Driver {
             published.owned.clear();
             published.failed = Some(why);
         }
+        self.shared.tell_news();
         self.shared.inbox.stop();
         self.shared.answers.lock().clear();
         self.links.stop_in_background();
     }
+}
+
+/// Are these the same groups in the same epochs, whenever the leases end?
+fn is_same(before: &[Owned], now: &[Owned]) -> bool {
+    let all = |owned: &[Owned]| owned.iter().map(|o| (o.group, o.epoch)).collect::<Vec<_>>();
+    all(before) == all(now)
 }
 
 fn ask_witness(shared: &Shared, asks: &Receiver<WitnessAsk>) {

@@ -17,8 +17,11 @@
 mod control;
 mod drive;
 mod links;
+mod news;
 
 pub use control::{ControlError, Request, Response, ask};
+pub use news::News;
+
 pub(crate) use links::{DIALS, LISTENS, SESSION_TIMEOUT, endpoint_config};
 
 use crate::command::{Command, Outcome};
@@ -41,9 +44,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -103,6 +106,8 @@ pub(crate) struct Shared {
     next_wish: AtomicU64,
     /// Gives the groups of this node to others.
     hand_over: Mutex<Option<HandOver>>,
+    /// Who wants to know that something was published.
+    news: Mutex<Vec<Weak<News>>>,
     /// Held by whoever leaves for good.
     departing: Mutex<()>,
     me: MemberId,
@@ -239,6 +244,7 @@ impl Cluster {
             answers: Mutex::default(),
             next_wish: AtomicU64::new(1),
             hand_over: Mutex::new(None),
+            news: Mutex::default(),
             departing: Mutex::new(()),
             me,
             pair,
@@ -275,6 +281,20 @@ impl Cluster {
     /// May this node act for the group now, and until when on the machine's elapsed clock?
     pub fn owned(&self, group: &GroupId) -> Option<Owned> {
         self.shared.owned(group)
+    }
+
+    /// For how long from now on this node may act for the group, if it may.
+    pub fn holds_for(&self, group: &GroupId) -> Option<Duration> {
+        let owned = self.owned(group)?;
+        Some(owned.until.saturating_sub(elapsed()))
+    }
+
+    /// Tells `news` from now on of each change of [`Cluster::state`] and of the groups that this node may act for. That a lease runs out is
+    /// no news: [`Owned::until`] says when.
+    pub fn tells(&self, news: &Arc<News>) {
+        let mut all = self.shared.news.lock();
+        all.retain(|n| n.strong_count() > 0);
+        all.push(Arc::downgrade(news));
     }
 
     /// What this node sees of the cluster. `None`: it has ended.
@@ -322,6 +342,7 @@ impl Cluster {
         }
         self.links.stop();
         self.shared.published.lock().owned.clear();
+        self.shared.tell_news();
         self.shared.answers.lock().clear();
     }
 }
@@ -339,6 +360,11 @@ impl Shared {
 
     fn state(&self) -> Arc<ClusterState> {
         self.published.lock().state.clone()
+    }
+
+    fn tell_news(&self) {
+        let all = self.news.lock();
+        all.iter().filter_map(Weak::upgrade).for_each(|n| n.tell());
     }
 
     fn owned(&self, group: &GroupId) -> Option<Owned> {

@@ -195,6 +195,7 @@ impl Group {
         let left = warrant.ballots().and_then(|b| b.yield_to(epoch));
         if let Some(left) = left {
             warrant.listing().end_epoch(left);
+            warrant.news().tell();
             self.tell(Task::LetGo);
         }
     }

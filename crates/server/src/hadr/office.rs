@@ -145,6 +145,7 @@ impl Group {
             ballots.leave();
             return Err(not_online(&name));
         }
+        warrant.news().tell();
         let led = self.take_office(warrant, office.epoch);
         if led.is_err() && !forced {
             // The manager has it tried again, or elsewhere.
@@ -254,6 +255,7 @@ impl Group {
     /// SET (ROLE = SECONDARY) and OFFLINE: this server leads no more, until it is promoted.
     pub(super) fn leave_office(self: &Arc<Self>, warrant: &Warrant, ballots: &Ballots) {
         ballots.leave();
+        warrant.news().tell();
         self.step_down(warrant);
     }
 }
