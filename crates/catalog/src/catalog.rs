@@ -283,18 +283,18 @@ impl Catalog {
         Ok(self.counters.advance(id, Pace::NUMBERS, next)?.0 as u64)
     }
 
-    /// Sets what `reached` answers: RESEED, RESTART, TRUNCATE.
-    pub fn set_reached(&self, id: CounterId, reached: Option<Reached>) -> Result<()> {
-        self.counters.set(id, reached)
+    /// Sets what `reached` answers, within a transaction that alone uses the counter: RESEED, RESTART, TRUNCATE. [`Catalog::keep_reached`]
+    /// makes it part of its commit; a crash before that brings back what was stored before.
+    pub fn set_reached(&self, id: CounterId, reached: Option<Reached>) {
+        self.counters.set(id, reached);
     }
 
-    /// The same within a transaction: a crash before its commit brings back what was stored before. [`Catalog::keep_reached`] makes it
-    /// part of the commit, `set_reached` takes it back.
-    pub fn set_reached_for_now(&self, id: CounterId, reached: Option<Reached>) {
-        self.counters.set_for_now(id, reached);
+    /// The transaction has taken that back, and has not set it before.
+    pub fn take_reached_back(&self, id: CounterId, reached: Option<Reached>) {
+        self.counters.take_back(id, reached);
     }
 
-    /// Makes what was set for now a part of the transaction that has set it, right before its commit.
+    /// Makes what was set a part of the transaction that has set it, right before its commit.
     pub fn keep_reached(&self, txn: &Txn, id: CounterId) -> Result<()> {
         self.counters.keep(txn, id)
     }

@@ -6,18 +6,21 @@
 //! tells somebody, waits for the mark before (values of sequences). After a crash the rest of a block is lost
 //! (SQL Server's identity gap); a clean shutdown writes the exact values.
 //!
-//! What TRUNCATE sets is stored as part of its transaction when that commits. Until then the mark from before stays, and values
-//! behind it are given out from memory: a crash takes the transaction back, and its rows are there again.
+//! What TRUNCATE, RESEED and RESTART set is stored as part of their transaction when that commits. Until then the mark from before stays,
+//! and values are given out from memory, to that transaction alone, which has the object's lock: a crash takes both back.
+//!
+//! Nothing waits for another transaction with all counters in hand: that one may need them to end.
 
-use crate::error::Result;
+use crate::error::{CatalogError, Result};
 use crate::model::{ObjectId, SequenceDef};
 use crate::rows;
-use daruma_base::Lsn;
-use daruma_storage::{Database, Durability, Owner, Txn};
+use daruma_base::{CancelFlag, Lsn};
+use daruma_storage::{Database, Durability, Owner, StorageError, Txn};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Which counter of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -141,15 +144,25 @@ struct Stored {
     is_before_first: bool,
 }
 
+impl Stored {
+    /// The exact value.
+    fn of(counter: &Counter) -> Stored {
+        Stored {
+            last: counter.last,
+            is_before_first: counter.is_before_first,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Counter {
     last: Option<i128>,
     /// See [`Reached::is_given`], of `last`.
     is_before_first: bool,
-    /// Value stored in the tree, or behind the one kept there: `last` may move up to here freely.
+    /// Value stored in the tree, or to be stored by the transaction that has set it: `last` may move up to here freely.
     reserved: Option<i128>,
-    /// Value stored in the tree while a transaction that has set another one is open.
-    kept: Option<i128>,
+    /// A transaction that has set it is open. What the tree holds stays until its commit.
+    is_set: bool,
     /// Where the log has it, if this server has stored it since the database was opened.
     stored_at: Option<Lsn>,
 }
@@ -157,6 +170,8 @@ struct Counter {
 pub(crate) struct Counters {
     db: Arc<Database>,
     owner: Arc<Owner>,
+    /// Of what nobody needs: it waits for no lock.
+    hasty: Arc<Owner>,
     map: Mutex<HashMap<CounterId, Counter>>,
 }
 
@@ -169,13 +184,20 @@ impl Counters {
             last: s.last,
             is_before_first: s.is_before_first,
             reserved: s.last,
-            kept: None,
+            is_set: false,
             stored_at: None,
         };
         let entries = stored.into_iter();
         let map = entries.filter_map(|(key, s)| Some((counter_of(&key)?, counter(s))));
         let map = Mutex::new(map.collect());
-        Ok(Counters { db, owner, map })
+        let hasty = Owner::new(owner.id | (1 << 62), CancelFlag::new());
+        hasty.lock_timeout_ms.store(0, Ordering::Relaxed);
+        Ok(Counters {
+            db,
+            owner,
+            hasty,
+            map,
+        })
     }
 
     /// How far the counter is; `None` where no value was given out, nor the first one named.
@@ -207,44 +229,29 @@ impl Counters {
         Ok((value, counter.stored_at))
     }
 
-    /// Sets how far it is, whatever it was, durably with the next commit. `None`: as if never used.
-    pub(crate) fn set(&self, id: CounterId, reached: Option<Reached>) -> Result<()> {
-        let mut map = self.map.lock();
-        let last = reached.map(|r| r.last);
-        let is_before_first = reached.is_some_and(|r| !r.is_given);
-        let stored_at = Some(self.store(id, last, is_before_first)?);
-        map.insert(
-            id,
-            Counter {
-                last,
-                is_before_first,
-                reserved: last,
-                kept: None,
-                stored_at,
-            },
-        );
-        Ok(())
-    }
-
-    /// The same in memory, until [`Counters::keep`] makes it part of a commit or [`Counters::set`] takes it back.
-    pub(crate) fn set_for_now(&self, id: CounterId, reached: Option<Reached>) {
+    /// Sets how far it is within a transaction that alone uses it, until [`Counters::keep`] makes it part of its commit or
+    /// [`Counters::take_back`] undoes it. `None`: as if never used.
+    pub(crate) fn set(&self, id: CounterId, reached: Option<Reached>) {
         let mut map = self.map.lock();
         let counter = map.entry(id).or_default();
         *counter = Counter {
-            last: reached.map(|r| r.last),
-            is_before_first: reached.is_some_and(|r| !r.is_given),
-            reserved: None,
-            kept: counter.kept.or(counter.reserved),
-            stored_at: counter.stored_at,
+            is_set: true,
+            ..reaching(reached, counter.stored_at)
         };
     }
 
-    /// Writes what was set for now as part of `txn`, which is about to commit. Until [`Counters::is_kept`] others pass the counter by: they
-    /// would wait for the transaction with all counters in hand.
+    /// As it was before the transaction set it. The next value stores where it is, whatever the tree holds.
+    pub(crate) fn take_back(&self, id: CounterId, reached: Option<Reached>) {
+        let mut map = self.map.lock();
+        let counter = map.entry(id).or_default();
+        *counter = reaching(reached, counter.stored_at);
+    }
+
+    /// Writes what was set as part of `txn`, which is about to commit. Until [`Counters::is_kept`] others pass the counter by.
     pub(crate) fn keep(&self, txn: &Txn, id: CounterId) -> Result<()> {
         let stored = {
             let map = self.map.lock();
-            let Some(counter) = map.get(&id).filter(|c| c.kept.is_some()) else {
+            let Some(counter) = map.get(&id).filter(|c| c.is_set) else {
                 return Ok(());
             };
             Stored {
@@ -258,9 +265,9 @@ impl Counters {
     /// The transaction with which it was kept has committed.
     pub(crate) fn is_kept(&self, id: CounterId) {
         let mut map = self.map.lock();
-        if let Some(counter) = map.get_mut(&id).filter(|c| c.kept.is_some()) {
+        if let Some(counter) = map.get_mut(&id).filter(|c| c.is_set) {
             counter.reserved = counter.reserved.or(counter.last);
-            counter.kept = None;
+            counter.is_set = false;
         }
     }
 
@@ -269,13 +276,19 @@ impl Counters {
         self.map.lock().remove(&id);
     }
 
-    /// Writes exact values: at clean shutdown.
+    /// Writes exact values: at clean shutdown. What a transaction has in hand keeps its mark.
     pub(crate) fn save(&self) -> Result<()> {
         let mut map = self.map.lock();
         for (id, counter) in map.iter_mut() {
-            if counter.last != counter.reserved && counter.kept.is_none() {
-                counter.stored_at = Some(self.store(*id, counter.last, false)?);
-                counter.reserved = counter.last;
+            if counter.last == counter.reserved || counter.is_set {
+                continue;
+            }
+            match self.store(&self.hasty, *id, Stored::of(counter)) {
+                Err(CatalogError::Storage(StorageError::LockTimeout)) => {}
+                stored => {
+                    counter.stored_at = Some(stored?);
+                    counter.reserved = counter.last;
+                }
             }
         }
         Ok(())
@@ -289,22 +302,19 @@ impl Counters {
         value: i128,
     ) -> Result<()> {
         let mark = pace.mark(value);
-        let step = pace.increment;
-        if !counter.kept.is_some_and(|kept| is_behind(mark, kept, step)) {
-            counter.stored_at = Some(self.store(id, Some(mark), false)?);
-            // What is below it is not to be stored before the transaction has ended.
-            counter.kept = counter.kept.map(|_| mark);
+        if !counter.is_set {
+            let stored = Stored {
+                last: Some(mark),
+                is_before_first: false,
+            };
+            counter.stored_at = Some(self.store(&self.owner, id, stored)?);
         }
         counter.reserved = Some(mark);
         Ok(())
     }
 
-    fn store(&self, id: CounterId, last: Option<i128>, is_before_first: bool) -> Result<Lsn> {
-        let txn = self.db.begin(&self.owner);
-        let stored = Stored {
-            last,
-            is_before_first,
-        };
+    fn store(&self, owner: &Arc<Owner>, id: CounterId, stored: Stored) -> Result<Lsn> {
+        let txn = self.db.begin(owner);
         let written = rows::put(&txn, &key_of(id), &stored);
         match written {
             Ok(()) => Ok(txn.commit_delayed()?),
@@ -316,21 +326,23 @@ impl Counters {
     }
 }
 
+/// A counter that is so far, of which nothing is reserved.
+fn reaching(reached: Option<Reached>, stored_at: Option<Lsn>) -> Counter {
+    Counter {
+        last: reached.map(|r| r.last),
+        is_before_first: reached.is_some_and(|r| !r.is_given),
+        reserved: None,
+        is_set: false,
+        stored_at,
+    }
+}
+
 /// Does the reserved block hold `value`? Blocks grow in either direction.
 fn covers(counter: &Counter, value: i128) -> bool {
     match (counter.last, counter.reserved) {
         (Some(last), Some(reserved)) if reserved >= last => value >= last && value <= reserved,
         (Some(last), Some(reserved)) => value <= last && value >= reserved,
         _ => false,
-    }
-}
-
-/// Does a counter that goes on from `kept` in these steps never come to `mark`? The first value of all is behind every other.
-fn is_behind(mark: i128, kept: i128, step: i128) -> bool {
-    match step.signum() {
-        1 => mark <= kept,
-        0 => true,
-        _ => mark >= kept,
     }
 }
 

@@ -286,7 +286,9 @@ impl Execution<'_> {
             "UPDATEUSAGE" => Ok(()),
             "TRACEON" => self.switch_trace_flags(&dbcc.args, true),
             "TRACEOFF" => self.switch_trace_flags(&dbcc.args, false),
-            "CHECKIDENT" => self.check_identity(&dbcc.args, is_quiet(dbcc)),
+            "CHECKIDENT" => {
+                self.retry_on_change(|| self.check_identity(&dbcc.args, is_quiet(dbcc)))
+            }
             known if KNOWN_DBCC.contains(&known) => {
                 Err(messages::not_supported(&format!("DBCC {known}")))
             }

@@ -7,7 +7,9 @@
 //! | RESEED, n | a value was given since the table was made or truncated | the next one follows n |
 //! | RESEED, n | none was | n is the first |
 //!
-//! Tests: `golden/sql/system/reseeded.sqlt`, `golden/sql/system/checked_identity.sqlt`.
+//! A value that is named is set by the transaction's commit; until its end nobody else uses the table.
+//!
+//! Tests: `crates/tsql/tests/sequences.rs`, `golden/sql/system/reseeded.sqlt`, `golden/sql/system/checked_identity.sqlt`.
 
 use super::execution::Execution;
 use super::temp::TempUndo;
@@ -40,33 +42,81 @@ impl Execution<'_> {
                 format!("'{name}' does not contain an identity column."),
             ));
         };
-        let asked = self.asked_of(args, &table, identity)?;
-        let current = match self.reached_identity(&table) {
+        match self.asked_of(args, &table, identity)? {
+            Asked::Set(value) => self.atomic(|| {
+                let table = self.locked_for_reseed(table)?;
+                self.reseed(&table, identity, value, quiet)
+            }),
+            asked => self.look_at_identity(&table, identity, &asked, quiet),
+        }
+    }
+
+    /// The table, which nobody else uses until the transaction ends.
+    fn locked_for_reseed(&self, table: TableRef) -> Result<TableRef> {
+        if table.kind != TableKind::User {
+            return Ok(table);
+        }
+        let database = table.database.id();
+        self.state.check_writable(database)?;
+        if table.database.settings().read_only {
+            return Err(messages::error(3906, &[&table.database.name()]));
+        }
+        self.lock_schema(&table.database, table.object_id)?;
+        // It may be another one behind the wait.
+        match self.table_by_id(database, table.object_id) {
+            Ok(now) if now.def == table.def => Ok(now),
+            _ => Err(messages::error(2801, &[&table.name])),
+        }
+    }
+
+    /// The value that CHECKIDENT calls the current one.
+    fn shown_identity(&self, table: &TableRef, identity: IdentityDef) -> String {
+        let current = match self.reached_identity(table) {
             None => None,
             Some(reached) if reached.is_given => Some(reached.last),
             Some(reached) => Some(reached.last.saturating_add(identity.increment)),
         };
-        let current = shown(current);
-        let text = match asked {
-            Asked::Set(value) => {
-                self.set_identity(&table, identity, value)?;
-                format!("Checking identity information: current identity value '{current}'.")
-            }
-            Asked::Check | Asked::Look => {
-                let greatest = self.outermost_value(&table, identity)?;
-                if let (Asked::Check, Some(value)) = (asked, greatest) {
-                    self.note_identity(&table, value)?;
-                }
-                let greatest = shown(greatest);
-                format!(
-                    "Checking identity information: current identity value '{current}', current column value '{greatest}'."
-                )
-            }
-        };
+        shown(current)
+    }
+
+    fn reseed(
+        &self,
+        table: &TableRef,
+        identity: IdentityDef,
+        value: i128,
+        quiet: bool,
+    ) -> Result<()> {
+        let current = self.shown_identity(table, identity);
+        self.set_identity(table, identity, value)?;
+        let text = format!("Checking identity information: current identity value '{current}'.");
+        self.tell_identity(text, quiet);
+        Ok(())
+    }
+
+    fn look_at_identity(
+        &self,
+        table: &TableRef,
+        identity: IdentityDef,
+        asked: &Asked,
+        quiet: bool,
+    ) -> Result<()> {
+        let current = self.shown_identity(table, identity);
+        let greatest = self.outermost_value(table, identity)?;
+        if let (Asked::Check, Some(value)) = (asked, greatest) {
+            self.note_identity(table, value)?;
+        }
+        let greatest = shown(greatest);
+        let text = format!(
+            "Checking identity information: current identity value '{current}', current column value '{greatest}'."
+        );
+        self.tell_identity(text, quiet);
+        Ok(())
+    }
+
+    fn tell_identity(&self, text: String, quiet: bool) {
         if !quiet {
             self.message(SqlError::new(7998, 10, 1, text));
         }
-        Ok(())
     }
 
     /// The table that the first argument names, if the session may do this to it.
@@ -123,9 +173,8 @@ impl Execution<'_> {
             true => value,
             false => value.saturating_sub(identity.increment),
         };
-        let reached = Some(Reached { last, is_given });
-        let id = CounterId::Identity(table.object_id);
-        self.state.reset_counter(table, id, reached)
+        self.state
+            .reset_identity(table, Some(Reached { last, is_given }))
     }
 
     /// The value in the column that the others do not go beyond: the least one where they descend.
@@ -159,13 +208,14 @@ fn shown(value: Option<i128>) -> String {
 }
 
 impl SessionState {
-    /// Sets how far a table's counter is; a rollback of the transaction brings the old value back.
-    pub(crate) fn reset_counter(
-        &self,
-        table: &TableRef,
-        id: CounterId,
-        reached: Option<Reached>,
-    ) -> Result<()> {
+    /// TRUNCATE: identity values begin anew.
+    pub(crate) fn restart_identity(&self, table: &TableRef) -> Result<()> {
+        self.reset_identity(table, None)
+    }
+
+    /// Sets how far the identity values of a table are, for others and after a crash when the transaction commits. The caller has its lock.
+    fn reset_identity(&self, table: &TableRef, reached: Option<Reached>) -> Result<()> {
+        let id = CounterId::Identity(table.object_id);
         if table.kind != TableKind::User {
             let before = self.instance.temp_counters.lock().get(&id).copied();
             self.push_temp_undo(TempUndo::TempCounter(id, before));
@@ -175,18 +225,7 @@ impl SessionState {
         self.reset_stored_counter(table.database.id(), id, reached)
     }
 
-    /// TRUNCATE: identity values begin anew, for others and after a crash when the transaction commits.
-    pub(crate) fn restart_identity(&self, table: &TableRef) -> Result<()> {
-        let (database, id) = (table.database.id(), CounterId::Identity(table.object_id));
-        if table.kind != TableKind::User || !self.has_part_in(database) {
-            return self.reset_counter(table, id, None);
-        }
-        let catalog = self.instance.open_database(database)?.catalog;
-        self.push_temp_undo(TempUndo::Counter(database, id, catalog.reached(id)));
-        catalog.set_reached_for_now(id, None);
-        Ok(())
-    }
-
+    /// ALTER SEQUENCE .. RESTART: the same of a sequence.
     pub(crate) fn reset_sequence(&self, database: DatabaseId, id: i32) -> Result<()> {
         self.reset_stored_counter(database, CounterId::Sequence(id), None)
     }
@@ -197,8 +236,11 @@ impl SessionState {
         id: CounterId,
         reached: Option<Reached>,
     ) -> Result<()> {
+        // Its commit stores the counter.
+        self.txn_in(database)?;
         let catalog = self.instance.open_database(database)?.catalog;
         self.push_temp_undo(TempUndo::Counter(database, id, catalog.reached(id)));
-        Ok(catalog.set_reached(id, reached)?)
+        catalog.set_reached(id, reached);
+        Ok(())
     }
 }

@@ -135,8 +135,7 @@ impl Execution<'_> {
         name: &ObjectName,
         size: i64,
     ) -> Result<SequenceRange> {
-        let missing = || messages::error(208, &[&name.dotted()]);
-        let (database, object) = self.find_object(name)?.ok_or_else(missing)?;
+        let (database, object) = self.retry_on_change(|| self.sequence_to_use(name))?;
         let ObjectKind::Sequence(sequence) = &object.kind else {
             return Err(messages::error(11726, &[&name.dotted()]));
         };
@@ -154,7 +153,7 @@ impl Execution<'_> {
         })?;
         // The procedure is no statement that would do so at its end.
         self.harden_marks()?;
-        let (first, last, cycles) = taken.ok_or_else(missing)?;
+        let (first, last, cycles) = taken.ok_or_else(|| messages::error(208, &[&name.dotted()]))?;
         Ok(SequenceRange {
             sequence: sequence.clone(),
             first,

@@ -193,9 +193,8 @@ impl SessionState {
                         continue;
                     };
                     match self.has_set_counter(database, id) {
-                        true => open.catalog.set_reached_for_now(id, reached),
-                        // An error leaves numbers out.
-                        false => drop(open.catalog.set_reached(id, reached)),
+                        true => open.catalog.set_reached(id, reached),
+                        false => open.catalog.take_reached_back(id, reached),
                     }
                 }
                 TempUndo::TempCounter(id, reached) => self.set_temp_counter(id, reached),

@@ -614,17 +614,18 @@ fn keep_counters(transaction: &Transaction) -> Result<()> {
     Ok(())
 }
 
-/// The counters that a transaction has set, of tables that are there at its end.
+/// The counters that a transaction has set, of tables and sequences that are there at its end.
 fn kept_counters(transaction: &Transaction) -> impl Iterator<Item = (&Part, CounterId)> {
     transaction.temp_undo.iter().filter_map(|entry| {
         let TempUndo::Counter(database, id, _) = entry else {
             return None;
         };
         let part = transaction.part(*database)?;
-        let lives = |table| {
-            let view = part.delta.as_ref().map(CatalogDelta::view);
-            view.is_none_or(|view| view.object(table).is_some())
+        let (CounterId::Identity(object) | CounterId::Sequence(object)) = *id else {
+            return None;
         };
-        matches!(id, CounterId::Identity(table) if lives(*table)).then_some((part, *id))
+        let view = part.delta.as_ref().map(CatalogDelta::view);
+        let lives = view.is_none_or(|view| view.object(object).is_some());
+        lives.then_some((part, *id))
     })
 }

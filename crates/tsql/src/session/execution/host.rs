@@ -298,7 +298,7 @@ impl Host for Execution<'_> {
         if self.in_function() {
             return Err(messages::error(11719, &[]));
         }
-        let (database, object) = self.sequence_named(name)?;
+        let (database, object) = self.sequence_to_use(name)?;
         let ObjectKind::Sequence(sequence) = &object.kind else {
             return Err(messages::error(11726, &[&name.dotted()]));
         };
@@ -664,6 +664,21 @@ impl Execution<'_> {
     fn sequence_named(&self, name: &ObjectName) -> Result<(DatabaseId, Arc<Object>)> {
         let found = self.find_object(name)?;
         found.ok_or_else(|| messages::error(208, &[&name.dotted()]))
+    }
+
+    /// The same, which nobody changes before the statement ends.
+    pub(in crate::session) fn sequence_to_use(
+        &self,
+        name: &ObjectName,
+    ) -> Result<(DatabaseId, Arc<Object>)> {
+        let (database, object) = self.sequence_named(name)?;
+        let open = self.state.instance.open_database(database)?;
+        self.lock_for_statement(&open.storage, object.id, LockMode::SchS)?;
+        // The last holder of the lock may have changed or dropped it.
+        match self.state.catalog(database)?.object(object.id) {
+            Some(now) if crate::ddl::is_in_place(now, &object) => Ok((database, now.clone())),
+            _ => Err(messages::error(2801, &[&name.dotted()])),
+        }
     }
 }
 
