@@ -13,7 +13,8 @@
 //! Log is only laid out, until recovery; but a differential writes pages, and each has all that changed since the full backup. So
 //! it may come after any log, also after log that goes beyond it, which it replaces, and after a differential that ends no later
 //! (else 3136) and lies on its path (else 4330): then it has every page of that again. Pages of a later one, or of another path,
-//! would stay in the files, and recovery would find them beside older ones.
+//! would stay in the files, and recovery would find them beside older ones. One that was broken off may have written some of its pages and
+//! not all: log and recovery are refused, until a differential that fits these pages has been restored.
 //!
 //! A restore to a point in time ends the path: what follows must have been taken on the path that begins there.
 
@@ -36,15 +37,19 @@ struct Pages {
     fork: u64,
     /// In which the log just before the end was made; `None` in sets that do not know.
     epoch: Option<Random16>,
+    /// Some of them may be missing.
+    #[serde(default)]
+    are_partial: bool,
 }
 
 impl Pages {
-    fn of(set: &SetInfo) -> Pages {
+    fn of(set: &SetInfo, are_partial: bool) -> Pages {
         Pages {
             set: set.set,
             end_lsn: set.last_lsn,
             fork: set.fork,
             epoch: made_before(&set.epochs, set.last_lsn).map(|e| e.id),
+            are_partial,
         }
     }
 
@@ -94,6 +99,8 @@ pub enum ChainError {
     OtherDatabase,
     /// 3136: the differential builds on another full backup, or ends before another one whose pages are in the files.
     OtherBase,
+    /// 4319: a differential was broken off, and none has been restored since.
+    BrokenOff,
     /// 3117: nothing to roll forward.
     NothingRestored,
     /// 4335: rolled forward beyond it already.
@@ -114,7 +121,25 @@ impl RestoreState {
             boot: set.boot.clone(),
             stopped: false,
             needs_lsn: 0,
-            pages: Some(Pages::of(set)),
+            pages: Some(Pages::of(set, false)),
+        }
+    }
+
+    /// The state while pages of this differential are being written, for whoever finds it broken off.
+    pub(crate) fn with_partial(&self, set: &SetInfo) -> RestoreState {
+        RestoreState {
+            needs_lsn: set.last_lsn,
+            pages: Some(Pages::of(set, true)),
+            ..self.clone()
+        }
+    }
+
+    /// [`ChainError::BrokenOff`] where recovery would find pages of a differential of which others are missing.
+    pub(crate) fn check_whole(&self) -> Result<(), ChainError> {
+        let are_partial = self.pages.as_ref().is_some_and(|pages| pages.are_partial);
+        match are_partial || self.end_lsn < self.needs_lsn {
+            true => Err(ChainError::BrokenOff),
+            false => Ok(()),
         }
     }
 
@@ -156,12 +181,16 @@ impl RestoreState {
             end_lsn,
             fork: self.fork,
             epoch: made_before(&self.epochs, end_lsn).map(|e| e.id),
+            are_partial: false,
         })
     }
 
     fn check_log(&self, set: &SetInfo) -> Result<(), ChainError> {
         if self.stopped {
             return Err(ChainError::Stopped);
+        }
+        if self.pages.as_ref().is_some_and(|pages| pages.are_partial) {
+            return Err(ChainError::BrokenOff);
         }
         let (first, last, end) = (set.first_lsn, set.last_lsn, self.end_lsn);
         if last < end || (last == end && first < end) {
@@ -198,7 +227,8 @@ impl RestoreState {
         self.stopped = stopped;
         if set.kind == BackupKind::Differential {
             self.boot.clone_from(&set.boot);
-            self.pages = Some(Pages::of(set));
+            self.pages = Some(Pages::of(set, false));
+            self.needs_lsn = 0;
         }
     }
 }

@@ -50,6 +50,8 @@ pub use origin::Origin;
 pub use pages::restore_pages;
 pub use pump::{Cancelled, Progress, Tick};
 pub use reader::SetReader;
-pub use restore::{Files, restore_differential, restore_full, restore_log, verify, write_boot};
+pub use restore::{
+    Files, begin_differential, restore_differential, restore_full, restore_log, verify, write_boot,
+};
 pub use take::{Request, Taken, take_differential, take_full, take_log};
 pub use writer::{Destination, MediaLabel, Tuning};

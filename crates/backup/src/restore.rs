@@ -40,8 +40,21 @@ pub fn restore_full(
     Ok(RestoreState::after_full(set.info()))
 }
 
-/// Writes a differential over the files of a restored full backup. `log_path` is a new log file that replaces the
-/// one before once this has returned.
+/// Reads and checks all of a differential, before anything of it is written: the files are all there is of the database. Gives the
+/// state to be stored before [`restore_differential`] begins, for whoever finds it broken off.
+pub fn begin_differential(
+    set: &SetReader,
+    state: &RestoreState,
+    processors: usize,
+    tick: Tick<'_>,
+) -> Result<RestoreState> {
+    state.check(set.info()).map_err(BackupError::Chain)?;
+    verify(set, processors, tick)?;
+    Ok(state.with_partial(set.info()))
+}
+
+/// Writes a differential that [`begin_differential`] has checked over the files of a restored full backup. `files` names a new log file,
+/// which replaces the one before once this has returned.
 pub fn restore_differential(
     env: &Env,
     set: &SetReader,
@@ -52,8 +65,6 @@ pub fn restore_differential(
     tick: Tick<'_>,
 ) -> Result<()> {
     state.check(set.info()).map_err(BackupError::Chain)?;
-    // These files are all there is of the database: nothing may be written before all of the set was checked.
-    verify(set, processors, &mut |_| Ok(()))?;
     let rebuild = Rebuild::new(env, state.guid);
     or_remove(rebuild, |rebuild| {
         for spec in &files.data {
@@ -115,11 +126,7 @@ pub fn restore_log(
 
 /// Writes the boot page: from now on the files are a database that opens, and recovers to the end of its log.
 pub fn write_boot(env: &Env, files: &Files, state: &RestoreState) -> Result<()> {
-    if state.end_lsn < state.needs_lsn {
-        return Err(BackupError::Unusable(
-            "a differential backup was restored in part only: restore it again".into(),
-        ));
-    }
+    state.check_whole().map_err(BackupError::Chain)?;
     let mut rebuild = Rebuild::new(env, state.guid);
     for spec in files.data.iter().filter(|f| f.id == 1) {
         rebuild.open_file(spec)?;

@@ -234,6 +234,7 @@ fn apply(world: &World, name: &str, backup: &str, state: &mut RestoreState) -> R
     }
     let log = std::mem::replace(&mut to.log.path, "/new_log.ldf".into());
     let is_there = |_: &FileSpec| true;
+    begin_differential(&set, state, 2, &mut |_| Ok(()))?;
     restore_differential(&world.env, &set, &to, is_there, state, 2, &mut |_| Ok(()))?;
     world.disk.rename(&to.log.path, &log).expect("renames");
     Ok(())
@@ -291,6 +292,28 @@ fn a_state_without_note_and_single_pages_take_only_what_surely_fits() {
     assert_eq!(check(&older(&state), OTHER), Err(ChainError::OtherPath));
     assert_eq!(check(&older(&state), SECOND), Ok(()));
     assert_eq!(check(&older(&state), LOGS[2]), Ok(()));
+
+    // As it is stored before the first page is written, also beside log that goes beyond the differential.
+    let mut rolled = Step::begin(&world, "y");
+    for name in LOGS {
+        apply(&world, "y", name, &mut rolled).expect("log");
+    }
+    for before in [&begin, &rolled] {
+        let broken = begin_differential(&set(&world, OTHER), before, 2, &mut |_| Ok(()));
+        let broken = broken.expect("whole");
+        for name in [FIRST, SECOND] {
+            assert!(check(&broken, name).is_err(), "{name}");
+        }
+        for name in LOGS {
+            assert_eq!(check(&broken, name), Err(ChainError::BrokenOff));
+        }
+        let boot = write_boot(&world.env, &files("x"), &broken);
+        assert!(matches!(
+            boot,
+            Err(BackupError::Chain(ChainError::BrokenOff))
+        ));
+        assert_eq!(check(&broken, OTHER), Ok(()));
+    }
 
     // Single pages keep to the same rules.
     let mut roll = PageRoll::new([PageId::new(1, 100)]);

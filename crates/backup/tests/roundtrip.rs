@@ -88,6 +88,7 @@ fn a_differential_has_the_versions_that_were_placed_while_its_base_began() {
             .expect("restores");
         let mut to = files("r");
         to.log.path = "/r_log2.ldf".into();
+        begin_differential(&set("/diff"), &state, 2, &mut |_| Ok(())).expect("whole");
         restore_differential(
             &world.env,
             &set("/diff"),
@@ -159,6 +160,7 @@ fn differential_and_log_backups_go_on_from_there() {
         let mut b = begin("b");
         let set = media(&["/diff"]).set(1).expect("set");
         let mut with_new_log = files("b");
+        begin_differential(&set, &b, 2, &mut |_| Ok(())).expect("whole");
         with_new_log.log.path = "/b_log2.ldf".into();
         restore_differential(
             &world.env,

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::rows::{content, fill};
+use common::rows::{MOVES, content, fill};
 use common::{Client, Server};
 use daruma_sim::Faults;
 
@@ -92,4 +92,66 @@ fn an_error_leaves_the_old_database_or_the_new_one() {
         assert!(found == restored || !acknowledged, "moment {moment}: {out}");
     }
     assert!(failures > 0);
+}
+
+/// A differential of another recovery path that is broken off beside log that goes beyond it: what there is then is no database, until
+/// one is restored in whole.
+#[test]
+fn a_differential_that_was_broken_off_is_not_recovered_without_it() {
+    let mut server = Server::new();
+    let mut client = server.connect();
+    for text in [
+        "CREATE DATABASE d; ALTER DATABASE d SET RECOVERY FULL",
+        "CREATE TABLE d.dbo.t (id int NOT NULL PRIMARY KEY, name nvarchar(400) NOT NULL)",
+        "INSERT d.dbo.t SELECT value, REPLICATE(N'x', 300) FROM GENERATE_SERIES(1, 2000)",
+        "BACKUP DATABASE d TO DISK = '/b/full'; BACKUP LOG d TO DISK = '/b/1'",
+        &format!(
+            "RESTORE DATABASE e FROM DISK = '/b/full' WITH NORECOVERY, {MOVES}; RESTORE LOG e FROM DISK = '/b/1'"
+        ),
+        "UPDATE e.dbo.t SET name = N'elsewhere'; BACKUP DATABASE e TO DISK = '/b/other' WITH DIFFERENTIAL",
+        "INSERT d.dbo.t SELECT value, REPLICATE(N'y', 300) FROM GENERATE_SERIES(2001, 6000)",
+        "BACKUP LOG d TO DISK = '/b/2'",
+    ] {
+        client.done(text);
+    }
+    let (rolled, other) = (content(&mut client, "d"), content(&mut client, "e"));
+    let again = "RESTORE DATABASE d FROM DISK = '/b/full' WITH NORECOVERY, REPLACE;
+        RESTORE LOG d FROM DISK = '/b/1' WITH NORECOVERY; RESTORE LOG d FROM DISK = '/b/2' WITH NORECOVERY";
+    let differential = "RESTORE DATABASE d FROM DISK = '/b/other' WITH NORECOVERY";
+    client.done(again);
+    let begin = server.disk.ios();
+    client.done(differential);
+    let calls = server.disk.ios() - begin;
+    let mut refused = 0;
+    // Nothing is written before the set has been read.
+    for moment in (MOMENTS / 2..MOMENTS).step_by(2) {
+        client.done(again);
+        let at = server.disk.ios() + calls * (2 * moment + 1) / (2 * MOMENTS);
+        server.disk.set_faults(Faults {
+            stop_io_at: Some(at),
+            ..Faults::default()
+        });
+        client.run(differential);
+        drop(client);
+        server.disk.set_faults(Faults::default());
+        server = server.crash();
+        client = server.connect();
+        let recovered = client.run("RESTORE DATABASE d WITH RECOVERY");
+        if !recovered.contains("RESTORE DATABASE successfully") {
+            assert!(
+                recovered.contains("Msg 4319"),
+                "moment {moment}: {recovered}"
+            );
+            refused += 1;
+            client.done("RESTORE DATABASE d FROM DISK = '/b/other' WITH RECOVERY");
+            assert_eq!(content(&mut client, "d"), other, "moment {moment}");
+            continue;
+        }
+        let found = content(&mut client, "d");
+        assert!(
+            found == rolled || found == other,
+            "moment {moment}: {found}"
+        );
+    }
+    assert!(refused > 0);
 }

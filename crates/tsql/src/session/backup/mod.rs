@@ -282,6 +282,12 @@ fn chain_error(error: ChainError) -> SqlError {
         ChainError::TooEarly { last, end } => messages::error(4326, &[&last, &end]),
         ChainError::OtherPath => messages::error(4330, &[]),
         ChainError::OtherDatabase | ChainError::OtherBase => messages::error(3136, &[]),
+        ChainError::BrokenOff => SqlError::new(
+            4319,
+            16,
+            1,
+            "A RESTORE of a differential backup was interrupted before its end. Restore that backup again, or begin anew with the full one.",
+        ),
         ChainError::NothingRestored => messages::error(3117, &[]),
         ChainError::Stopped => messages::error(4335, &[]),
     }

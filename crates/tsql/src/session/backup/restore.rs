@@ -556,9 +556,9 @@ impl Job<'_, '_> {
         let _files = self.add_new_files(&mut def)?.1;
         let watch = Watch::new(self.ex, "RESTORE DATABASE", self.options.stats());
         // From the first page on only a complete differential makes sense.
-        let mut half = state.clone();
-        half.needs_lsn = self.info().last_lsn;
-        self.save_state(entry, &half)?;
+        let begun =
+            engine::begin_differential(&self.set, &state, self.processors(), &mut |_| Ok(()));
+        self.save_state(entry, &begun.map_err(|e| watch.explain(e))?)?;
         let disk = &self.env().disk;
         let mut files = files_of(&def);
         let log_path = files.log.path.clone();
