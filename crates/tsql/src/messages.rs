@@ -4265,6 +4265,11 @@ const MESSAGES: &[Message] = &[
         "Cannot join availability group '%.*ls'. Download configuration timeout. Please check primary configuration, network connectivity and firewall setup, then retry the operation.",
     ),
     m(
+        47116,
+        16,
+        "The external lease cannot be set on availability group '%.*ls'.  External Lease updates are not enabled for this availability group.",
+    ),
+    m(
         49930,
         10,
         "Parallel redo is %ls for database '%.*ls' with worker pool size [%d].",

@@ -497,6 +497,12 @@ fn a_manager_outside_says_that_it_is_one() {
         )
     };
     assert_eq!(errors(&admin.run(&create("MANUAL"))), [40517]);
+    // A lease is for managers outside, and they have none here.
+    for (kind, number) in [("NONE", 47116), ("EXTERNAL", 40517)] {
+        let lease = format!("(WRITE_LEASE_VALIDITY = 20, CLUSTER_TYPE = {kind})");
+        let text = create("EXTERNAL").replace("(CLUSTER_TYPE = EXTERNAL)", &lease);
+        assert_eq!(errors(&admin.run(&text)), [number], "{kind}");
+    }
     admin.done(&create("EXTERNAL"));
     let modes = admin.run(
         "SELECT g.cluster_type_desc, r.availability_mode, r.failover_mode_desc FROM sys.availability_groups g

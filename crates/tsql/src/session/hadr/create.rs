@@ -49,7 +49,12 @@ impl Execution<'_> {
             modified_utc: now,
             creates_databases: false,
         };
-        for item in &statement.options {
+        // What others may say depends on it.
+        let (kind, others): (Vec<_>, Vec<_>) = statement
+            .options
+            .iter()
+            .partition(|item| item.is("CLUSTER_TYPE"));
+        for item in kind.into_iter().chain(others) {
             group_option(&mut group.options, name, item)?;
         }
         let count = statement.replicas.len();

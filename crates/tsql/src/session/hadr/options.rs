@@ -105,6 +105,9 @@ pub(super) fn group_option(
         }
         // Distributed transactions across servers are not there; what it stands for without them is the default.
         "DTC_SUPPORT" if word(item)?.eq_ignore_ascii_case("NONE") => {}
+        "WRITE_LEASE_VALIDITY" if options.cluster_type != ClusterType::External => {
+            return Err(messages::error(47116, &[&group]));
+        }
         "DTC_SUPPORT"
         | "BASIC"
         | "DISTRIBUTED"
