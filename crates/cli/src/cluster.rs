@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use daruma_cli::aligned::print_aligned;
 use daruma_cluster::{
     ClusterView, Command, ControlError, LossView, Newcomer, Outcome, Request, Response, SetupError,
-    WitnessPlace, ask, create, folder_in, join,
+    WitnessKind, WitnessPlace, ask, create, folder_in, join,
 };
 use daruma_server::program::host_name;
 use serde_json::json;
@@ -57,11 +57,14 @@ enum ClusterCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Give the cluster a witness in a folder that all nodes reach by this path, or none
+    /// Give the cluster a witness in a folder or on a disk that all nodes reach by this path, or none
     SetWitness {
-        /// The folder, or `none`
-        #[arg(value_name = "DIR")]
+        /// The folder or the disk, or `none`
+        #[arg(value_name = "PATH")]
         path: String,
+        /// It is a block device, or a file in its place: its first 9 MiB are the witness' from now on
+        #[arg(long)]
+        disk: bool,
     },
     /// Let a node vote (1), or never (0)
     NodeWeight {
@@ -94,6 +97,7 @@ Examples:
   daruma cluster join TOKEN --data /var/daruma --address beta:5023
       on each of the others, before they are started
   daruma cluster set-witness /mnt/share --data /var/daruma
+  daruma cluster set-witness --disk /dev/disk/by-id/shared --data /var/daruma
   daruma cluster show --data /var/daruma";
 
 /// What a node says of itself.
@@ -127,7 +131,7 @@ enum ClusterFailure {
     Unknown(String),
     #[error("{0} is no node of the cluster")]
     NoNode(String),
-    #[error("{0} is no absolute path: every node must reach the folder by it")]
+    #[error("{0} is no absolute path: every node must reach the witness by it")]
     Path(String),
     #[error(
         "this takes the word of the others away for good; say --the-others-are-gone if they are"
@@ -174,7 +178,7 @@ fn carry_out(args: &ClusterArgs) -> Result<(), ClusterFailure> {
             _ => Err(ClusterFailure::Answer),
         },
         ClusterCommand::Show { json } => node.show(*json),
-        ClusterCommand::SetWitness { path } => node.set_witness(path),
+        ClusterCommand::SetWitness { path, disk } => node.set_witness(path, *disk),
         ClusterCommand::NodeWeight { node: name, weight } => {
             let number = node.number(name)?;
             node.wish(Command::NodeWeight {
@@ -268,16 +272,22 @@ impl Node {
             .ok_or_else(|| ClusterFailure::NoNode(name.to_string()))
     }
 
-    fn set_witness(&self, path: &str) -> Result<(), ClusterFailure> {
+    fn set_witness(&self, path: &str, disk: bool) -> Result<(), ClusterFailure> {
         let place = match path {
-            "none" => None,
-            path if !path.starts_with('/') => return Err(ClusterFailure::Path(path.to_string())),
+            "none" if !disk => None,
+            path if !path.starts_with('/') => {
+                return Err(ClusterFailure::Path(path.to_string()));
+            }
             path => {
                 let mut id = [0; 16];
                 daruma_server::program::environment().random.fill(&mut id);
-                Some(WitnessPlace {
-                    path: path.to_string(),
-                    id: u128::from_le_bytes(id),
+                let id = u128::from_le_bytes(id);
+                Some(match disk {
+                    true => WitnessPlace::on_disk(path, id),
+                    false => WitnessPlace {
+                        path: path.to_string(),
+                        id,
+                    },
                 })
             }
         };
@@ -310,7 +320,11 @@ fn print(view: &ClusterView) {
         println!("LowerPriority   {node}");
     }
     if let Some(witness) = &view.witness {
-        println!("Witness         {} ({})", witness.path, witness.state);
+        let kind = match witness.kind {
+            WitnessKind::Share => "",
+            WitnessKind::Disk => "disk ",
+        };
+        println!("Witness         {kind}{} ({})", witness.path, witness.state);
     }
     println!("WitnessDynamicWeight {}\n", view.witness_dynamic_weight);
     let head = [

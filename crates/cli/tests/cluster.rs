@@ -228,3 +228,45 @@ fn two_servers_and_a_share() {
     alfa.done(&["evict", "BRAVO"]);
     alfa.wait_for(NODES, "1");
 }
+
+/// Two nodes and a disk: the leader is killed, and the other leads on with it.
+#[test]
+fn a_leader_is_lost_beside_a_disk() {
+    let root = tempfile::tempdir().expect("temporary directory");
+    let disk = root.path().join("disk");
+    let made = std::fs::File::create_new(&disk).and_then(|f| f.set_len(9 << 20));
+    made.expect("a file in the place of a disk");
+    let disk = disk.to_str().expect("a path");
+    let mut alfa = Server::new(root.path(), "ALFA");
+    let mut bravo = Server::new(root.path(), "BRAVO");
+    let own = ["--address", &alfa.address, "--node", "ALFA"];
+    let token = alfa.done(&["create", "main", own[0], own[1], own[2], own[3]]);
+    alfa.run();
+    let own = ["--address", &bravo.address, "--node", "BRAVO"];
+    bravo.done(&["join", token.trim(), own[0], own[1], own[2], own[3]]);
+    bravo.run();
+    bravo.wait_for(NODES, "2");
+    bravo.done(&["set-witness", "--disk", disk]);
+    let all = format!("ALFA|CLUSTER_NODE|UP|1\nBRAVO|CLUSTER_NODE|UP|1\n{disk}|DISK_WITNESS|UP|1");
+    bravo.wait_for(MEMBERS, &all);
+    alfa.wait_for(CLUSTER, "main|NODE_AND_DISK_MAJORITY|NORMAL_QUORUM");
+    let shown = alfa.done(&["show"]);
+    assert!(shown.contains(&format!("disk {disk} (Online)")), "{shown}");
+    let again = alfa.cluster(&["set-witness", "--disk", disk]);
+    let why = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(why.contains("the witness already"), "{why}");
+
+    alfa.kill();
+    bravo.wait_for(
+        MEMBERS,
+        &all.replace("ALFA|CLUSTER_NODE|UP", "ALFA|CLUSTER_NODE|DOWN"),
+    );
+    bravo.done(&["priority", "ALFA"]);
+    alfa.run();
+    alfa.wait_for(MEMBERS, &all);
+
+    alfa.done(&["set-witness", "none"]);
+    alfa.wait_for(CLUSTER, "main|NODE_MAJORITY|NORMAL_QUORUM");
+    alfa.done(&["set-witness", "--disk", disk]);
+    alfa.wait_for(MEMBERS, &all);
+}

@@ -25,6 +25,10 @@ pub enum Bug {
     WitnessReplacedInOffice,
     /// A write of the witness' record replaces what came in between.
     WitnessBlindWrite,
+    /// A write on a disk witness stands whatever others have written meanwhile.
+    DiskBlindWrite,
+    /// A record that another node has proposed on a disk witness is passed over.
+    DiskForgetsProposals,
     /// A leader that hears of no quorum leads on, and keeps the others from electing.
     LeadsWithoutQuorum,
     /// A node is told that it has left for good before those who stay have agreed.

@@ -62,10 +62,43 @@ pub struct NodeState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WitnessPlace {
-    /// The folder that the nodes share, as each of them reaches it.
+    /// The folder that the nodes share, as each of them reaches it; `disk:` and the path for a disk.
     pub path: String,
     /// Drawn at random by each `set-witness`: a witness that forgot is another witness.
     pub id: u128,
+}
+
+/// What a witness' record is kept in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WitnessKind {
+    /// A folder.
+    Share,
+    /// A block device, or a file in its place.
+    Disk,
+}
+
+const DISK_SCHEME: &str = "disk:";
+
+impl WitnessPlace {
+    /// A block device, or a file in its place.
+    pub fn on_disk(path: &str, id: u128) -> WitnessPlace {
+        let path = format!("{DISK_SCHEME}{path}");
+        WitnessPlace { path, id }
+    }
+
+    /// What the record is kept in.
+    pub fn kind(&self) -> WitnessKind {
+        match self.path.starts_with(DISK_SCHEME) {
+            true => WitnessKind::Disk,
+            false => WitnessKind::Share,
+        }
+    }
+
+    /// The path alone.
+    pub fn path(&self) -> &str {
+        self.path.strip_prefix(DISK_SCHEME).unwrap_or(&self.path)
+    }
 }
 
 /// Who may lead an availability group.

@@ -1,6 +1,8 @@
-//! The witness in a real folder: who is paused cannot replace what came in between, and a copy that was put back is refused.
+//! The witness in a real folder, and on a disk: who is paused cannot replace what came in between, and a copy that was put back is refused.
 
-use daruma_cluster::witness::{FileShare, WitnessAsk, WitnessFault, WitnessOp};
+mod disks;
+
+use daruma_cluster::witness::{FileShare, WitnessAsk, WitnessFault, WitnessOp, WitnessStore};
 use daruma_cluster::{ClusterState, NodeState, WitnessPlace};
 use daruma_quorum::{
     Ballot, Configuration, MemberId, Members, Message, Register, Version, WITNESS,

@@ -4,9 +4,9 @@
 //! would be missed where it is counted on. What it decides of groups is followed in `hadr::owner`.
 
 use crate::error::ServerError;
-use daruma_cluster::{Cluster, ClusterOptions, Timing, folder_in};
+use daruma_cluster::{Cluster, ClusterOptions, Timing, WitnessKind, folder_in};
 use daruma_tsql::instance::Instance;
-use daruma_tsql::instance::hadr::{ClusterMemberSeen, ClusterSeen};
+use daruma_tsql::instance::hadr::{ClusterMemberKind, ClusterMemberSeen, ClusterSeen};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,13 +48,16 @@ pub(crate) fn seen(cluster: &Cluster) -> Option<ClusterSeen> {
         is_up: n.state == "Up",
         votes: n.dynamic_weight,
         name: n.name,
-        is_witness: false,
+        kind: ClusterMemberKind::Node,
     });
     let witness = view.witness.map(|w| ClusterMemberSeen {
         is_up: w.state == "Online",
         votes: view.witness_dynamic_weight,
+        kind: match w.kind {
+            WitnessKind::Share => ClusterMemberKind::ShareWitness,
+            WitnessKind::Disk => ClusterMemberKind::DiskWitness,
+        },
         name: w.path,
-        is_witness: true,
     });
     Some(ClusterSeen {
         name: view.name,

@@ -4,7 +4,7 @@ use super::{Action, Machine, PLACES, Timing, place};
 use crate::command::{Command, Outcome, Step};
 use crate::packet::Packet;
 use crate::planted::{Bug, planted};
-use crate::state::{ClusterState, GroupId, GroupState};
+use crate::state::{ClusterState, GroupId, GroupState, WitnessKind, WitnessPlace};
 use daruma_quorum::{
     Ballot, MemberId, Members, Message, Role, Situation, Version, WITNESS, Witness, WitnessRules,
     wanted_votes,
@@ -615,6 +615,11 @@ impl Machine {
         if let Command::SetWitness { place: Some(place) } = &command
             && base.witness.as_ref() != Some(place)
         {
+            if is_taken(base.witness.as_ref(), place) {
+                let why =
+                    "this disk is the witness already: take it away with `set-witness none` first";
+                return Some(Outcome::Refused(why.into()));
+            }
             match self.create_witness(place.clone()) {
                 Some(Ok(())) => {}
                 Some(Err(why)) => return Some(Outcome::Refused(why)),
@@ -735,7 +740,7 @@ impl Machine {
     }
 
     /// The record of a new witness is there before anybody counts on it.
-    fn create_witness(&mut self, place: crate::state::WitnessPlace) -> Option<Result<(), String>> {
+    fn create_witness(&mut self, place: WitnessPlace) -> Option<Result<(), String>> {
         match &self.watch.created {
             Some((id, result)) if *id == place.id => return Some(result.clone()),
             _ => {}
@@ -862,4 +867,9 @@ impl Machine {
         };
         group.automatic.iter().find(fits).copied()
     }
+}
+
+/// A disk has room for one witness: making another there would take the one away that may vote just now.
+fn is_taken(present: Option<&WitnessPlace>, place: &WitnessPlace) -> bool {
+    place.kind() == WitnessKind::Disk && present.is_some_and(|p| p.path == place.path)
 }

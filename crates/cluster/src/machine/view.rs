@@ -1,6 +1,7 @@
 //! What `daruma cluster show` and the views tell.
 
 use super::Machine;
+use crate::state::WitnessKind;
 use daruma_quorum::{MemberId, Members, WITNESS, Witness, outlook};
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,7 @@ pub struct ClusterView {
 /// The witness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WitnessSeen {
+    pub kind: WitnessKind,
     pub path: String,
     pub state: String,
 }
@@ -99,7 +101,8 @@ impl Machine {
             lower_priority: state.lower_priority.and_then(MemberId::node).map(name),
             windows_rules: state.windows_rules,
             witness: state.witness.as_ref().map(|w| WitnessSeen {
-                path: w.path.clone(),
+                kind: w.kind(),
+                path: w.path().into(),
                 state: match self.witness() {
                     Witness::Usable => "Online".into(),
                     Witness::Failed | Witness::None => "Failed".into(),

@@ -6,7 +6,7 @@ use crate::command::Outcome;
 pub(super) use crate::machine::TICK;
 use crate::machine::{Action, Machine, Owned};
 use crate::store::{Store, Stored};
-use crate::witness::{FileShare, WitnessAsk};
+use crate::witness::{WitnessAsk, WitnessStore, Witnesses};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -195,9 +195,9 @@ fn is_same(before: &[Owned], now: &[Owned]) -> bool {
 }
 
 fn ask_witness(shared: &Shared, asks: &Receiver<WitnessAsk>) {
-    let mut share = FileShare::default();
+    let mut witnesses = Witnesses::default();
     while let Ok(ask) = asks.recv() {
-        let result = share.exchange(&ask);
+        let result = witnesses.exchange(&ask);
         if !shared.inbox.push(Input::Witness(ask.id, result)) {
             return;
         }

@@ -7,15 +7,24 @@
 //! seen on disk; a record with a lower one was restored from an old copy, has forgotten votes that it gave, and counts for nothing until
 //! the witness is set anew.
 //!
-//! Read next: `share`.
+//! | kind | what keeps two nodes from writing the next record |
+//! |---|---|
+//! | `share`: a folder | its name can be given once |
+//! | `disk`: a block device or file that all reach | blocks that one node each writes, and ballots |
+//!
+//! Read next: `share`, `disk`.
 
+mod device;
+mod disk;
 mod share;
 
+pub use device::{Device, SECTOR_BYTES};
+pub use disk::{DISK_BYTES, DiskWitness, exchange as exchange_on_disk};
 pub use share::FileShare;
 
 use crate::codec::{CodecError, Reader, Writer, seal, unseal};
 use crate::planted::{Bug, planted};
-use crate::state::WitnessPlace;
+use crate::state::{WitnessKind, WitnessPlace};
 use daruma_quorum::{Ballot, Configuration, MemberId, Message, Register, Version};
 
 const MAGIC: &[u8; 8] = b"DARUMAW1";
@@ -80,6 +89,28 @@ pub enum WitnessFault {
     Foreign(String),
 }
 
+/// A kind of place that a record can be in.
+pub trait WitnessStore {
+    /// Carries out a question, whole or not at all; what has changed is durable, and seen by whoever asks later.
+    fn exchange(&mut self, ask: &WitnessAsk) -> Result<WitnessView, WitnessFault>;
+}
+
+/// Witnesses of every kind.
+#[derive(Default)]
+pub struct Witnesses {
+    share: FileShare,
+    disk: DiskWitness,
+}
+
+impl WitnessStore for Witnesses {
+    fn exchange(&mut self, ask: &WitnessAsk) -> Result<WitnessView, WitnessFault> {
+        match ask.place.kind() {
+            WitnessKind::Share => self.share.exchange(ask),
+            WitnessKind::Disk => self.disk.exchange(ask),
+        }
+    }
+}
+
 /// What lies in a witness' place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
@@ -95,6 +126,18 @@ pub struct Record {
 }
 
 impl Record {
+    /// The one with which a witness begins.
+    fn first(ask: &WitnessAsk, register: &Register, beside: u64) -> Record {
+        Record {
+            cluster: ask.cluster,
+            id: ask.place.id,
+            n: 1,
+            beside,
+            register: register.clone(),
+            writer: ask.me.number(),
+        }
+    }
+
     /// Runs the acceptor. The record has changed if its count has; then it must be durable before the view is used.
     pub fn serve(&mut self, ask: &WitnessAsk, alive: u64) -> Result<WitnessView, WitnessFault> {
         if self.cluster != ask.cluster || self.id != ask.place.id {

@@ -21,7 +21,9 @@
 //!
 //! A write is synced before it gets its name, and the folder after. No user data is ever here.
 
-use super::{RECORD_BYTES_MAX, Record, WitnessAsk, WitnessFault, WitnessOp, WitnessView};
+use super::{
+    RECORD_BYTES_MAX, Record, WitnessAsk, WitnessFault, WitnessOp, WitnessStore, WitnessView,
+};
 use crate::planted::{Bug, planted};
 use rustix::fs::{AtFlags, CWD, FlockOperation, RenameFlags, flock, linkat, renameat_with};
 use rustix::io::Errno;
@@ -74,9 +76,10 @@ impl FileShare {
             was_held: false,
         }
     }
+}
 
-    /// Carries out a question.
-    pub fn exchange(&mut self, ask: &WitnessAsk) -> Result<WitnessView, WitnessFault> {
+impl WitnessStore for FileShare {
+    fn exchange(&mut self, ask: &WitnessAsk) -> Result<WitnessView, WitnessFault> {
         let path = folder(ask);
         if let WitnessOp::Create(register) = &ask.op {
             create(&path, ask, register)?;
@@ -124,7 +127,7 @@ impl FileShare {
 }
 
 fn folder(ask: &WitnessAsk) -> PathBuf {
-    Path::new(&ask.place.path).join(format!("daruma-{:032x}", ask.place.id))
+    Path::new(ask.place.path()).join(format!("daruma-{:032x}", ask.place.id))
 }
 
 /// The first record, in a folder that nobody knows of yet.
@@ -143,14 +146,7 @@ fn create(
         .and_then(|f| f.sync_all())
         .map_err(|e| failed(&e))?;
     let folder = Folder::open(path, LOCK_WAIT)?;
-    let record = Record {
-        cluster: ask.cluster,
-        id: ask.place.id,
-        n: 1,
-        beside: folder.identity()?,
-        register: register.clone(),
-        writer: ask.me.number(),
-    };
+    let record = Record::first(ask, register, folder.identity()?);
     let written = folder.publish(&record).map_err(|e| failed(&e))?;
     File::open(path.parent().unwrap_or(path))
         .and_then(|parent| parent.sync_all())

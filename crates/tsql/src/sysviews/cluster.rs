@@ -3,7 +3,7 @@
 use super::define::{Rows, View};
 use super::source::Source;
 use crate::error::Result;
-use crate::instance::hadr::ClusterSeen;
+use crate::instance::hadr::{ClusterMemberKind, ClusterSeen};
 
 pub(super) const VIEWS: &[View] = &[
     View::sys("dm_hadr_cluster", DM_HADR_CLUSTER, cluster),
@@ -27,10 +27,12 @@ fn cluster(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let Some(cluster) = seen(source)? else {
         return Ok(());
     };
-    let has_witness = cluster.members.iter().any(|m| m.is_witness);
-    let (kind, kind_desc) = match has_witness {
-        true => (2u8, "NODE_AND_FILE_SHARE_MAJORITY"),
-        false => (0, "NODE_MAJORITY"),
+    let mut kinds = cluster.members.iter().map(|m| m.kind);
+    let witness = kinds.find(|k| *k != ClusterMemberKind::Node);
+    let (kind, kind_desc) = match witness {
+        Some(ClusterMemberKind::DiskWitness) => (1u8, "NODE_AND_DISK_MAJORITY"),
+        Some(ClusterMemberKind::ShareWitness) => (2, "NODE_AND_FILE_SHARE_MAJORITY"),
+        Some(ClusterMemberKind::Node) | None => (0, "NODE_MAJORITY"),
     };
     rows.add()
         .set("cluster_name", cluster.name)
@@ -44,9 +46,10 @@ fn cluster(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
 fn members(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let members = seen(source)?.map(|c| c.members).unwrap_or_default();
     for member in members {
-        let (kind, kind_desc) = match member.is_witness {
-            true => (2u8, "FILE_SHARE_WITNESS"),
-            false => (0, "CLUSTER_NODE"),
+        let (kind, kind_desc) = match member.kind {
+            ClusterMemberKind::Node => (0u8, "CLUSTER_NODE"),
+            ClusterMemberKind::DiskWitness => (1, "DISK_WITNESS"),
+            ClusterMemberKind::ShareWitness => (2, "FILE_SHARE_WITNESS"),
         };
         let state_desc = match member.is_up {
             true => "UP",

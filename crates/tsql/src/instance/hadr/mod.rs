@@ -22,9 +22,9 @@ pub use routing::{Route, route};
 pub(crate) use rows::Leaving;
 pub use rows::ServerRows;
 pub use service::{
-    ClusterMemberSeen, ClusterSeen, DatabaseAct, DatabaseReplicaState, EndpointIdentity, GroupAct,
-    HadrService, NotEnabled, OpenPort, PageRepair, PortKind, ReplicaRole, ReplicaState, Seeding,
-    SuspendReason, SynchronizationState,
+    ClusterMemberKind, ClusterMemberSeen, ClusterSeen, DatabaseAct, DatabaseReplicaState,
+    EndpointIdentity, GroupAct, HadrService, NotEnabled, OpenPort, PageRepair, PortKind,
+    ReplicaRole, ReplicaState, Seeding, SuspendReason, SynchronizationState,
 };
 
 use super::{DatabaseEntry, Instance};

@@ -241,12 +241,21 @@ pub struct ClusterSeen {
     pub members: Vec<ClusterMemberSeen>,
 }
 
+/// What a member of the cluster is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusterMemberKind {
+    Node,
+    /// A disk that the nodes share.
+    DiskWitness,
+    /// A folder that the nodes share.
+    ShareWitness,
+}
+
 /// A node of the cluster, or its witness.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterMemberSeen {
     pub name: String,
-    /// The folder that the nodes share, not a node.
-    pub is_witness: bool,
+    pub kind: ClusterMemberKind,
     pub is_up: bool,
     /// What it counts for just now.
     pub votes: u8,
