@@ -14,6 +14,9 @@ pub struct DdlTriggerDef {
     #[serde(default)]
     pub on_server: bool,
     pub module: ModuleDef,
+    /// Of one of the server WITH EXECUTE AS: the SID of the login that it runs as.
+    #[serde(default)]
+    pub runs_as: Option<Vec<u8>>,
     /// Events and groups of events as they were named, by `sys.trigger_event_types.type`.
     pub events: Vec<i32>,
     pub disabled: bool,

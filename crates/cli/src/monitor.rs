@@ -278,6 +278,7 @@ fn own_server(args: &MonitorArgs) -> Result<Program, MonitorFailure> {
         server_name: None,
         trace_flags: Vec::new(),
         log_compression: LogCompression::default(),
+        without_logon_triggers: false,
         sa_password: given.filter(|password| !password.is_empty()),
         memory_bytes: Some(MEMORY_BYTES),
         encryption: EncryptionPolicy::On,

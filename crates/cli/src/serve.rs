@@ -55,6 +55,10 @@ pub struct ServeArgs {
     #[arg(long, value_enum, value_name = "DEFAULTS")]
     log_compression: Option<Compression>,
 
+    /// Let logins pass without the LOGON triggers: for whoever has shut himself out
+    #[arg(long)]
+    without_logon_triggers: bool,
+
     /// Folder of scripts (*.sql, in the order of their names) that `sa` runs in a new data folder before anybody else can connect
     /// [env: DARUMA_INIT_SCRIPTS]
     #[arg(long, value_name = "DIR")]
@@ -284,6 +288,7 @@ fn options(
         server_name: args.server_name.clone().or(settings.server_name),
         trace_flags: [settings.trace_flags, args.trace_flags.clone()].concat(),
         log_compression: compression.unwrap_or(Compression::Automatic).into(),
+        without_logon_triggers: args.without_logon_triggers,
         // Read here rather than as an option: arguments show in the list of processes.
         sa_password: settings.sa_password,
         memory_bytes: args.memory.or(settings.memory_bytes),

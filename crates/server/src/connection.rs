@@ -33,7 +33,7 @@ use std::sync::Arc;
 /// Body of a connection's thread.
 pub(crate) fn serve(socket: Arc<TcpStream>, client: SocketAddr, slot: &Slot, shared: &Shared) {
     let mut wire = Wire::new(socket);
-    match handshake::establish(&mut wire, shared, client) {
+    match handshake::establish(&mut wire, shared, client, slot) {
         Ok(logged_in) => run(&mut wire, logged_in, slot, shared),
         Err(error) => {
             if let Some((number, text)) = handshake::failure_text(&error, client) {
@@ -57,7 +57,6 @@ fn run(wire: &mut Wire, logged_in: LoggedIn, slot: &Slot, shared: &Shared) {
     if late.is_some() {
         session.allow_late_commits();
     }
-    slot.set_session(session.cancel_flag(), info.encrypted);
     wire.bound_by(shared.service.clone());
     session.watch_client(slot.hang_up());
     let context = ReplyContext {

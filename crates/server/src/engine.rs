@@ -283,6 +283,18 @@ impl ServiceSession for EngineSession {
         self.session.language().to_string()
     }
 
+    fn enter(&mut self) -> std::result::Result<(), Refusal> {
+        // One that is to go on to another server begins there.
+        if self.session.route().is_some() {
+            return Ok(());
+        }
+        self.session.fire_logon().map_err(|error| Refusal {
+            messages: vec![error],
+            state: STATE_TOLD,
+            reason: "Logon failed due to trigger execution.".into(),
+        })
+    }
+
     fn route(&self) -> Option<Routing> {
         self.session.route().map(|route| Routing {
             port: route.port,

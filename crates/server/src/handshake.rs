@@ -13,6 +13,7 @@ use crate::listener::Shared;
 use crate::reply::server_message;
 use crate::service::{ConnectionInfo, Refusal, ServiceSession};
 use crate::tls::EncryptionPolicy;
+use crate::watcher::Slot;
 use crate::wire::Wire;
 use daruma_tds::login::{Feature, Login7, feature_id};
 use daruma_tds::packet::{Message, PACKET_BYTES_DEFAULT, PacketType, negotiate_packet_bytes};
@@ -28,9 +29,11 @@ use daruma_tsql::instance::one_line;
 use rustls::{ServerConfig, ServerConnection};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const TLS_CLIENT_HELLO: u8 = 0x16;
+/// For the answer to a login that triggers have refused.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
 /// Version that clients compare: SQL Server 2022.
 const PRODUCT: ProductVersion = ProductVersion {
     major: 16,
@@ -50,11 +53,13 @@ pub(crate) fn establish(
     wire: &mut Wire,
     shared: &Shared,
     client: SocketAddr,
+    slot: &Slot,
 ) -> Result<LoggedIn, ConnectionError> {
     let mut handshake = Handshake {
         wire,
         shared,
         client,
+        slot,
         is_login_encrypted: false,
     };
     handshake
@@ -72,6 +77,7 @@ struct Handshake<'a> {
     wire: &'a mut Wire,
     shared: &'a Shared,
     client: SocketAddr,
+    slot: &'a Slot,
     /// TLS ends with the LOGIN7 message.
     is_login_encrypted: bool,
 }
@@ -198,7 +204,10 @@ impl Handshake<'_> {
         };
         let transport = &self.wire.transport;
         let is_awaited = || transport.is_awaited();
-        match self.shared.service.log_in(&login, &info, &is_awaited) {
+        let service = &self.shared.service;
+        let begun = service.log_in(&login, &info, &is_awaited);
+        let begun = begun.and_then(|session| self.enter(session, info.encrypted));
+        match begun {
             Ok(session) => {
                 self.accept(&login, session.as_ref(), version, info.packet_bytes)?;
                 Ok(LoggedIn {
@@ -213,6 +222,27 @@ impl Handshake<'_> {
                 Err(ConnectionError::Refused)
             }
         }
+    }
+
+    /// What runs before the first request is stopped as requests are, and when the login's time is over.
+    fn enter(
+        &mut self,
+        mut session: Box<dyn ServiceSession>,
+        encrypted: bool,
+    ) -> Result<Box<dyn ServiceSession>, Refusal> {
+        self.slot.set_session(session.cancel_flag(), encrypted);
+        let running = self.shared.watcher.begin_request(self.slot);
+        running.until(self.wire.transport.deadline());
+        let entered = session.enter();
+        if entered.is_err() {
+            self.slot.end_session();
+            // It may have taken all the time there was.
+            let delay = self.shared.limits.refusal_delay;
+            let deadline = Instant::now() + delay + ANSWER_TIME;
+            self.wire.transport.set_deadline(deadline);
+        }
+        drop(running);
+        entered.map(|()| session)
     }
 
     /// The login response, in the product's order.

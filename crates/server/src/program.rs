@@ -69,6 +69,8 @@ pub struct ProgramOptions {
     pub trace_flags: Vec<i32>,
     /// Of the log that goes to replicas, where no trace flag says otherwise.
     pub log_compression: LogCompression,
+    /// Logins pass without the LOGON triggers.
+    pub without_logon_triggers: bool,
     pub sa_password: Option<String>,
     /// Bound of the server's memory: three quarters are for pages, the rest for everything else. `None` takes half of what the
     /// machine or the process's control group has, one half of it for pages.
@@ -137,6 +139,10 @@ impl Program {
         }
         let _first = instance.default_folders.set(folders.clone());
         instance.trace_flags.lock().clone_from(&options.trace_flags);
+        let without = options.without_logon_triggers;
+        instance
+            .without_logon_triggers
+            .store(without, Ordering::Relaxed);
         instance.keep_file(&options.data_dir.join(LOCK_FILE));
         let cluster = cluster::start(&instance)?;
         let availability = Availability::start(&instance, cluster, options.log_compression);

@@ -90,6 +90,10 @@ pub trait ServiceSession {
     fn database(&self) -> String;
     /// The language the session begins with, for ENVCHANGE at login.
     fn language(&self) -> String;
+    /// Runs what stands between a login and its first request: the LOGON triggers. After a refusal the session must end.
+    fn enter(&mut self) -> Result<(), Refusal> {
+        Ok(())
+    }
     /// Where the client should log in instead.
     fn route(&self) -> Option<Routing> {
         None

@@ -47,6 +47,11 @@ impl Transport {
         Ok(())
     }
 
+    /// When reads and writes begin to fail.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.link.deadline
+    }
+
     /// Has the deadline not passed, and is the client still there?
     pub(crate) fn is_awaited(&self) -> bool {
         let in_time = self.link.deadline.is_none_or(|d| Instant::now() < d);

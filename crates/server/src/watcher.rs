@@ -4,7 +4,7 @@
 //! tick before. A client may send nothing but an attention while it waits for a reply, so what is readable is one (or,
 //! in clear text, can be seen to be something else and is left alone), and an end of file is a client that left.
 //! The watcher sets the session's cancel flag; the session's own thread reads the packet. Nothing is ever consumed
-//! here. The same round closes the sockets of sessions that were killed.
+//! here. The same round closes the sockets of sessions that were killed, and stops what has a deadline: a login whose triggers take too long.
 //!
 //! Short requests cost two uncontended mutex operations; an idle server lets the watcher sleep.
 //!
@@ -19,7 +19,7 @@ use rustix::net::{RecvFlags, recv};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const TICK: Duration = Duration::from_millis(10);
 /// Ticks without a running request after which the watcher goes to sleep.
@@ -44,6 +44,8 @@ struct SlotState {
     /// The readable bytes were found not to be an attention.
     is_settled: bool,
     killed_at: Option<u64>,
+    /// When what runs is stopped.
+    deadline: Option<Instant>,
 }
 
 impl Slot {
@@ -52,6 +54,13 @@ impl Slot {
         let mut state = self.state.lock();
         state.cancel = Some(cancel);
         state.encrypted = encrypted;
+    }
+
+    /// There is no session any more; what its client is still to hear is not cut off.
+    pub(crate) fn end_session(&self) {
+        let mut state = self.state.lock();
+        state.cancel = None;
+        state.killed_at = None;
     }
 
     /// Tells whether the client has closed its side of the connection, or there is none any more. Also where it has left
@@ -84,8 +93,19 @@ impl Slot {
         let mut state = self.state.lock();
         state.running_since = None;
         state.is_settled = false;
+        state.deadline = None;
         if let Some(cancel) = &state.cancel {
             cancel.clear_attention();
+        }
+    }
+
+    /// Stops what has had its time.
+    fn end_overdue(&self) {
+        let state = self.state.lock();
+        if let Some(cancel) = &state.cancel
+            && state.deadline.is_some_and(|at| Instant::now() >= at)
+        {
+            cancel.set(CancelReason::Kill);
         }
     }
 
@@ -252,6 +272,7 @@ impl Watcher {
     /// One look at everything. True if something runs.
     fn round(&self, tick: u64) -> bool {
         let slots = self.all();
+        slots.iter().for_each(|slot| slot.end_overdue());
         let burying = slots.iter().filter(|s| s.bury(tick)).count();
         let running = slots.iter().filter(|s| s.is_running()).count();
         let watched: Vec<_> = slots.iter().filter(|s| s.is_watched(tick)).collect();
@@ -292,6 +313,11 @@ impl RunningRequest<'_> {
     /// The readable bytes belong to the request itself (a bulk load): they are not looked at.
     pub(crate) fn reads_socket(&self) {
         self.0.state.lock().is_settled = true;
+    }
+
+    /// It is stopped where it has not ended by then.
+    pub(crate) fn until(&self, deadline: Option<Instant>) {
+        self.0.state.lock().deadline = deadline;
     }
 
     /// An attention came together with the request.

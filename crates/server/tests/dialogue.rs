@@ -613,11 +613,11 @@ fn a_client_that_never_logs_in_is_dropped() {
     assert!(server.log().contains("17830"), "{}", server.log());
 }
 
-/// A client whose login waits, unless its time is over before.
-fn late(server: &TestServer) -> std::io::Result<Client> {
+/// A client whose login waits, in the service or before its first request, unless its time is over before.
+fn late(server: &TestServer, user: &str) -> std::io::Result<Client> {
     let mut client = Client::connect(server.address());
     client.prelogin(Encryption::NotSupported)?;
-    let login = login("late", PASSWORD, TdsVersion::V7_4);
+    let login = login(user, PASSWORD, TdsVersion::V7_4);
     let body = login.encode().expect("encodes");
     client.send(PacketType::Login, &body)?;
     Ok(client)
@@ -625,6 +625,15 @@ fn late(server: &TestServer) -> std::io::Result<Client> {
 
 #[test]
 fn a_login_that_waits_ends_with_its_time() {
+    ends_with_its_time("late");
+}
+
+#[test]
+fn what_runs_before_the_first_request_ends_with_the_time_of_the_login() {
+    ends_with_its_time("slow");
+}
+
+fn ends_with_its_time(user: &str) {
     let mut login_timeout = Duration::from_millis(50);
     loop {
         let limits = Limits {
@@ -633,7 +642,10 @@ fn a_login_that_waits_ends_with_its_time() {
             ..Limits::default()
         };
         let server = TestServer::with_limits(EncryptionPolicy::Off, limits);
-        if let Ok(mut client) = late(&server) {
+        if let Ok(mut client) = late(&server, user) {
+            if let (Ok(answer), "slow") = (client.receive(), user) {
+                assert_eq!(answer.error_numbers(), [17892]);
+            }
             client.wait_for_end();
         }
         if server.service.late.load(Ordering::SeqCst) > 0 {
@@ -652,10 +664,31 @@ fn a_login_that_waits_ends_when_its_client_leaves() {
         ..Limits::default()
     };
     let server = TestServer::with_limits(EncryptionPolicy::Off, limits);
-    drop(late(&server).expect("there is time"));
-    while !server.log().contains("'late'") {
+    drop(late(&server, "late").expect("there is time"));
+    let client = late(&server, "slow").expect("there is time");
+    while server.service.late.load(Ordering::SeqCst) < 2 {
         std::thread::yield_now();
     }
+    drop(client);
+    while !["'late'", "17892"].iter().all(|w| server.log().contains(w)) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_runs_before_the_first_request_does_not_keep_the_server_from_stopping() {
+    let limits = Limits {
+        login_timeout: Duration::from_secs(3_600),
+        refusal_delay: Duration::ZERO,
+        ..Limits::default()
+    };
+    let mut server = TestServer::with_limits(EncryptionPolicy::Off, limits);
+    let mut client = late(&server, "slow").expect("there is time");
+    while server.service.late.load(Ordering::SeqCst) < 1 {
+        std::thread::yield_now();
+    }
+    server.stop();
+    client.wait_for_end();
 }
 
 #[test]

@@ -184,6 +184,114 @@ fn a_second_server_on_the_same_folder_is_refused() {
 }
 
 #[test]
+fn a_logon_trigger_refuses_logins_and_keeps_nobody_out_for_good() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let program = start(dir.path());
+    let mut c = client(&program);
+    let password = "Pq-stuvwxyz-1";
+    run(
+        &mut c,
+        &format!("create login somebody with password = '{password}'"),
+    );
+    run(&mut c, "create table heard (who sysname, kind sysname)");
+    run(
+        &mut c,
+        "create trigger door on all server with execute as self for logon as
+         if original_login() = 'somebody' rollback
+         else
+         begin
+             exec sp_set_session_context N'came', N'by the door'
+             insert heard select original_login(), eventdata().value('(/EVENT_INSTANCE/EventType)[1]', 'sysname')
+         end",
+    );
+    let asked = |user: &str, password: &str| {
+        let login = login(user, password, TdsVersion::V7_4);
+        Client::log_in(program.address(), Mode::Full, &login).expect("answers")
+    };
+    let refused = asked("somebody", password).1.errors();
+    assert_eq!(refused.len(), 1);
+    assert_eq!((refused[0].number, refused[0].class), (17892, 14));
+    assert_eq!(
+        refused[0].text,
+        "Logon failed for login 'somebody' due to trigger execution."
+    );
+    let (mut other, answer) = asked("sa", PASSWORD);
+    assert!(answer.error_numbers().is_empty());
+    let told = run(
+        &mut other,
+        "select who, kind, cast(session_context(N'came') as nvarchar(20)), @@trancount from heard",
+    );
+    let text = |text: &str| Value::str(text);
+    let row = vec![
+        text("sa"),
+        text("LOGON"),
+        text("by the door"),
+        Value::Int(0),
+    ];
+    assert_eq!(told.rows(), [row]);
+    // A session that is set back for its pool is no new one.
+    let reset = other.batch_with_reset("select count(*) from heard", Reset::Full);
+    assert_eq!(reset.expect("answers").rows(), [vec![Value::Int(1)]]);
+    // It runs as whoever made it: the other login may not write there itself.
+    run(
+        &mut c,
+        &format!("create login other with password = '{password}'"),
+    );
+    let (mut guest, answer) = asked("other", password);
+    assert!(answer.error_numbers().is_empty());
+    let own = run(&mut guest, "select suser_sname()");
+    assert_eq!(own.rows(), [vec![text("other")]]);
+    let denied = guest
+        .batch("insert heard values ('other', 'x')")
+        .expect("answers");
+    assert_eq!(denied.error_numbers(), [229]);
+    let count = run(&mut c, "select count(*) from heard where who = 'other'");
+    assert_eq!(count.rows(), [vec![Value::Int(1)]]);
+    // One that takes its time can be stopped.
+    run(
+        &mut c,
+        "alter trigger door on all server for logon as waitfor delay '01:00:00'",
+    );
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| asked("other", password).1.error_numbers());
+        let asleep = "select cast(session_id as int) from sys.dm_exec_requests
+             where wait_type = 'WAITFOR'";
+        let spid = loop {
+            if let [row] = run(&mut c, asleep).rows().as_slice()
+                && let [Value::Int(spid)] = row.as_slice()
+            {
+                break *spid;
+            }
+        };
+        run(&mut c, &format!("kill {spid}"));
+        assert_eq!(waits.join().expect("ends"), [17892]);
+    });
+    // An error of its own refuses, too, and so does a transaction that it leaves open.
+    for body in ["throw 50001, 'closed', 1", "begin transaction", "rollback"] {
+        let altered = run(
+            &mut c,
+            &format!("alter trigger door on all server for logon as {body}"),
+        );
+        assert!(altered.error_numbers().is_empty());
+        assert_eq!(asked("sa", PASSWORD).1.error_numbers(), [17892], "{body}");
+    }
+    program.stop().expect("stops");
+
+    let without = ProgramOptions {
+        without_logon_triggers: true,
+        ..options(dir.path())
+    };
+    let program = Program::start(&without).expect("starts");
+    let mut c = client(&program);
+    let dropped = run(&mut c, "drop trigger door on all server");
+    assert!(dropped.error_numbers().is_empty());
+    program.stop().expect("stops");
+    let program = start(dir.path());
+    client(&program);
+    program.stop().expect("stops");
+}
+
+#[test]
 fn a_password_is_made_once() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let without = ProgramOptions {

@@ -3949,6 +3949,11 @@ const MESSAGES: &[Message] = &[
     ),
     m(17137, 10, "Starting up database '%.*ls'."),
     m(
+        17892,
+        14,
+        "Logon failed for login '%.*ls' due to trigger execution.",
+    ),
+    m(
         18054,
         16,
         "Error %d, severity %d, state %d was raised, but no message with that error number was found in sys.messages. If error is larger than 50000, make sure the user-defined message is added using sp_addmessage.",

@@ -559,6 +559,18 @@ fn a_constraint_keeps_its_name_to_itself() {
     });
 }
 
+/// Whoever defines something while a trigger of definitions is made waits for it.
+#[test]
+fn a_trigger_of_definitions_misses_nothing() {
+    check(&Case {
+        setup: "CREATE TABLE t (k int)",
+        first: "EXEC ('CREATE TRIGGER keeps ON DATABASE FOR ALTER_TABLE AS ROLLBACK')",
+        second: "ALTER TABLE t ADD c int",
+        errors: vec![3609],
+        then: ("SELECT COUNT(*) FROM sys.columns WHERE name = 'c'", "0"),
+    });
+}
+
 const DESCRIBE: &str = "EXEC sp_addextendedproperty 'about', 'x', 'SCHEMA', 'dbo',";
 
 #[test]

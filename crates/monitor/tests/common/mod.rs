@@ -30,6 +30,7 @@ pub fn server(data_dir: &Path) -> Program {
         server_name: None,
         trace_flags: Vec::new(),
         log_compression: LogCompression::default(),
+        without_logon_triggers: false,
         sa_password: Some(PASSWORD.into()),
         memory_bytes: Some(96 << 20),
         encryption: EncryptionPolicy::Off,

@@ -149,6 +149,7 @@ pub fn program_options(data_dir: &Path, encryption: EncryptionPolicy) -> Program
         server_name: None,
         trace_flags: Vec::new(),
         log_compression: LogCompression::default(),
+        without_logon_triggers: false,
         sa_password: Some(PASSWORD.into()),
         memory_bytes: Some(64 << 20),
         encryption,

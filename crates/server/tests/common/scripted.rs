@@ -22,13 +22,13 @@ use std::time::Duration;
 pub const PASSWORD: &str = "Right-1";
 
 /// Runs tiny scripts: `rows N`, `wait`, `error`, `panic`, `stop`, `bad`. A login as `fault` makes it panic, one as `late` waits until its client
-/// waits no more.
+/// waits no more; the session of one as `slow` waits before its first request until it is cancelled, and is refused then.
 pub struct Scripted {
     log: Mutex<Vec<String>>,
     spids: AtomicI32,
     pub limit: AtomicUsize,
-    /// Logins as `late` that have begun to wait.
-    pub late: AtomicUsize,
+    /// Logins as `late` and `slow` that have begun to wait.
+    pub late: Arc<AtomicUsize>,
     pub open: Arc<AtomicUsize>,
     /// Rows that all sessions have given to their clients' connections.
     pub rows_sent: Arc<AtomicU64>,
@@ -43,6 +43,8 @@ struct ScriptedSession {
     resets: Vec<bool>,
     shutdown: Arc<Mutex<Option<Shutdown>>>,
     route: Option<Routing>,
+    /// Counts it, where it waits before its first request.
+    slow: Option<Arc<AtomicUsize>>,
 }
 
 impl Service for Scripted {
@@ -70,7 +72,9 @@ impl Service for Scripted {
         while login.user_name == "late" && is_awaited() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        if login.user_name != "sa" || login.password.reveal() != PASSWORD {
+        let is_slow = login.user_name == "slow";
+        let is_known = is_slow || login.user_name == "sa";
+        if !is_known || login.password.reveal() != PASSWORD {
             let told = SqlError::new(
                 18456,
                 14,
@@ -96,6 +100,7 @@ impl Service for Scripted {
                 port: 14_330,
                 server: "reader".to_string(),
             }),
+            slow: is_slow.then(|| self.late.clone()),
         }))
     }
 
@@ -213,6 +218,19 @@ impl ServiceSession for ScriptedSession {
 
     fn language(&self) -> String {
         "us_english".into()
+    }
+
+    fn enter(&mut self) -> Result<(), Refusal> {
+        let Some(slow) = &self.slow else {
+            return Ok(());
+        };
+        slow.fetch_add(1, Ordering::SeqCst);
+        self.wait();
+        Err(Refusal {
+            messages: vec![SqlError::new(17892, 14, 1, "Logon failed for 'slow'.")],
+            state: 1,
+            reason: "It was stopped.".into(),
+        })
     }
 
     fn route(&self) -> Option<Routing> {
@@ -336,7 +354,7 @@ impl TestServer {
             log: Mutex::default(),
             spids: AtomicI32::new(51),
             limit: AtomicUsize::new(100),
-            late: AtomicUsize::new(0),
+            late: Arc::default(),
             open: Arc::default(),
             rows_sent: Arc::default(),
             shutdown: Arc::default(),

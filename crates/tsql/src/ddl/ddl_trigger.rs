@@ -1,4 +1,4 @@
-//! Triggers of definitions: CREATE, ALTER, DROP, ENABLE and DISABLE TRIGGER ON DATABASE.
+//! Triggers of definitions and logins: CREATE, ALTER, DROP, ENABLE and DISABLE TRIGGER ON DATABASE and ON ALL SERVER.
 //!
 //! They have names of their own, apart from those of objects, and no schema. Whoever changes one keeps all others from defining
 //! anything in the database until its transaction ends.
@@ -12,27 +12,31 @@ use crate::messages;
 use crate::session::Execution;
 use crate::session::ddl_event_types as types;
 use daruma_base::DatabaseId;
-use daruma_catalog::{Change, DdlTriggerDef, Put, SCHEMA_DBO};
+use daruma_catalog::{Change, DatabaseCatalog, DdlTriggerDef, Put, SCHEMA_DBO};
 use daruma_syntax::ast::{self, DefineMode, ModuleBody, ObjectName, TriggerScope, TriggerTiming};
 use std::sync::Arc;
 
-/// Events of master alone that are told to nobody: certificates and the master key.
-const UNTOLD_IN_MASTER: [i32; 6] = [197, 198, 199, 252, 253, 254];
-
 pub(super) fn create(ex: &Execution<'_>, statement: &ast::CreateTrigger, text: &str) -> Result<()> {
-    let database = home(ex, &statement.on)?;
+    let (database, on_server) = home(ex, &statement.on)?;
     check_form(statement)?;
-    let events = event_numbers(&statement.events, database)?;
+    let events = event_numbers(&statement.events, on_server)?;
     refuse_read_only(ex, database)?;
     let name = &statement.name.name.text;
     let catalog = ex.catalog(database)?;
-    let before = catalog.ddl_trigger_named(false, name);
+    let before = catalog.ddl_trigger_named(on_server, name);
     match (statement.mode, before) {
         (DefineMode::Create, Some(_)) => return Err(messages::error_state(2714, 2, &[name])),
         (DefineMode::Alter, None) => return Err(messages::error_state(208, 6, &[name])),
         _ => {}
     }
-    ex.may_define_as(statement.options.execute_as.as_ref(), database, SCHEMA_DBO)?;
+    let context = statement.options.execute_as.as_ref();
+    let runs_as = match on_server {
+        true => ex.login_to_run_as(context)?,
+        false => {
+            ex.may_define_as(context, database, SCHEMA_DBO)?;
+            None
+        }
+    };
     let now = ex.instance().now_utc();
     let def = DdlTriggerDef {
         id: match before {
@@ -40,8 +44,9 @@ pub(super) fn create(ex: &Execution<'_>, statement: &ast::CreateTrigger, text: &
             None => new_id(ex, database)?,
         },
         name: before.map_or(name, |b| &b.name).clone(),
-        on_server: false,
+        on_server,
         module: module(ex, text),
+        runs_as,
         events,
         disabled: before.is_some_and(|b| b.disabled),
         created_utc: before.map_or(now, |b| b.created_utc),
@@ -83,32 +88,25 @@ pub(super) fn check_actions(actions: &[String]) -> Result<()> {
 }
 
 fn is_known(event: &str) -> bool {
-    event == "LOGON" || types::by_name(event).is_some()
+    types::by_name(event).is_some()
 }
 
-/// Events and groups by number. Error 40517 for those that would be waited for in vain.
-fn event_numbers(events: &[String], database: DatabaseId) -> Result<Vec<i32>> {
+/// Events and groups by number. LOGON stands alone: a session that begins defines nothing.
+fn event_numbers(events: &[String], on_server: bool) -> Result<Vec<i32>> {
     let mut numbers = Vec::new();
     for event in events {
         let Some(found) = types::by_name(event) else {
             return Err(match event.as_str() {
-                "LOGON" | "INSERT" | "UPDATE" | "DELETE" => messages::error(1098, &[]),
+                "INSERT" | "UPDATE" | "DELETE" => messages::error(1098, &[]),
                 _ => messages::error(1084, &[event]),
             });
         };
-        if !found.is_within(types::DATABASE_LEVEL) {
-            return Err(messages::error(1098, &[]));
-        }
-        let is_untold = |number: &i32| {
-            let of = types::by_number(*number);
-            of.is_some_and(|t| t.is_within(found.number))
+        let is_its = match on_server {
+            true => found.number != types::LOGON || events.len() == 1,
+            false => found.is_within(types::DATABASE_LEVEL),
         };
-        if database == MASTER
-            && let Some(number) = UNTOLD_IN_MASTER.iter().find(|n| is_untold(n))
-        {
-            let untold = types::by_number(*number).map_or("", |t| t.name);
-            let what = format!("triggers for {untold}");
-            return Err(messages::not_supported(&what));
+        if !is_its {
+            return Err(messages::error(1098, &[]));
         }
         if numbers.contains(&found.number) {
             return Err(messages::error(1034, &[event]));
@@ -118,11 +116,11 @@ fn event_numbers(events: &[String], database: DatabaseId) -> Result<Vec<i32>> {
     Ok(numbers)
 }
 
-/// The database that triggers of the scope are defined in.
-fn home(ex: &Execution<'_>, scope: &TriggerScope) -> Result<DatabaseId> {
+/// The database that triggers of the scope are defined in, and whether they are the server's.
+fn home(ex: &Execution<'_>, scope: &TriggerScope) -> Result<(DatabaseId, bool)> {
     match scope {
-        TriggerScope::AllServer => Err(messages::not_supported("triggers ON ALL SERVER")),
-        TriggerScope::Database => Ok(ex.current_database()),
+        TriggerScope::AllServer => Ok((MASTER, true)),
+        TriggerScope::Database => Ok((ex.current_database(), false)),
         // DROP TRIGGER has no such form.
         TriggerScope::Object(name) => Err(messages::error(102, &[&name.dotted()])),
     }
@@ -142,16 +140,16 @@ fn put(
 
 /// ENABLE and DISABLE TRIGGER.
 pub(super) fn switch(ex: &Execution<'_>, statement: &ast::SwitchTrigger) -> Result<()> {
-    let database = home(ex, &statement.on)?;
+    let (database, on_server) = home(ex, &statement.on)?;
     refuse_read_only(ex, database)?;
     let catalog = ex.catalog(database)?;
     let named = |name: &ObjectName| {
-        let found = named(&catalog, name).cloned();
+        let found = named(&catalog, on_server, name).cloned();
         found.ok_or_else(|| messages::error(1088, &[&name.dotted()]))
     };
     let chosen = match statement.triggers.is_empty() {
         true => {
-            let all = catalog.ddl_triggers().filter(|t| !t.on_server);
+            let all = catalog.ddl_triggers().filter(|t| t.on_server == on_server);
             all.cloned().collect()
         }
         false => {
@@ -172,12 +170,12 @@ pub(super) fn switch(ex: &Execution<'_>, statement: &ast::SwitchTrigger) -> Resu
     Ok(())
 }
 
-/// DROP TRIGGER .. ON DATABASE.
+/// DROP TRIGGER .. ON DATABASE and ON ALL SERVER.
 pub(super) fn drop(ex: &Execution<'_>, scope: &TriggerScope, name: &ObjectName) -> Result<()> {
-    let database = home(ex, scope)?;
+    let (database, on_server) = home(ex, scope)?;
     refuse_read_only(ex, database)?;
     let catalog = ex.catalog(database)?;
-    let found = named(&catalog, name).cloned();
+    let found = named(&catalog, on_server, name).cloned();
     let absent = || messages::error_state(3701, 5, &[&"drop", &"trigger", &name.dotted()]);
     let found = found.ok_or_else(absent)?;
     ex.state.change(database, Change::DropDdlTrigger(found))?;
@@ -191,17 +189,20 @@ pub(super) fn finds_any(
     scope: &TriggerScope,
     names: &[ObjectName],
 ) -> Result<bool> {
-    let catalog = ex.catalog(home(ex, scope)?)?;
-    Ok(names.iter().any(|name| named(&catalog, name).is_some()))
+    let (database, on_server) = home(ex, scope)?;
+    let catalog = ex.catalog(database)?;
+    let is_there = |name: &ObjectName| named(&catalog, on_server, name).is_some();
+    Ok(names.iter().any(is_there))
 }
 
 /// It has no schema that a name could tell.
 fn named<'c>(
-    catalog: &'c daruma_catalog::DatabaseCatalog,
+    catalog: &'c DatabaseCatalog,
+    on_server: bool,
     name: &ObjectName,
 ) -> Option<&'c Arc<DdlTriggerDef>> {
     let is_bare = name.schema.is_none() && name.database.is_none();
     catalog
-        .ddl_trigger_named(false, &name.name.text)
+        .ddl_trigger_named(on_server, &name.name.text)
         .filter(|_| is_bare)
 }

@@ -77,7 +77,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 /// Logins, configuration, and definitions of databases.
 pub const MASTER: DatabaseId = DatabaseId(1);
@@ -181,6 +181,8 @@ pub struct Instance {
     pub(crate) deadlocks: AtomicU64,
     /// Trace flags that are on for the whole server; sessions have their own beside them.
     pub trace_flags: Mutex<Vec<i32>>,
+    /// Logins pass without the LOGON triggers: for whoever has shut himself out.
+    pub without_logon_triggers: AtomicBool,
 }
 
 impl Instance {

@@ -95,6 +95,7 @@ pub(super) fn start(env: Env, data_dir: &Path, options: InstanceOptions) -> Resu
         requests: AtomicU64::new(0),
         deadlocks: AtomicU64::new(0),
         trace_flags: Mutex::default(),
+        without_logon_triggers: AtomicBool::new(false),
     }))
 }
 

@@ -117,7 +117,11 @@ impl Execution<'_> {
         if self.state.trancount.get() > 0 || self.depth.get() > 0 {
             return Err(self.failed(code, messages::error_state(226, 6, &[&name])));
         }
-        let result = match &statement.kind {
+        self.run_with_triggers(statement, code, || self.change_databases(statement))
+    }
+
+    fn change_databases(&self, statement: &Statement) -> Result<()> {
+        match &statement.kind {
             StatementKind::CreateDatabase(s) => ddl::database::create(self, s),
             StatementKind::AlterDatabase(s) => ddl::database::alter(self, s),
             StatementKind::Drop(s) => {
@@ -129,10 +133,6 @@ impl Execution<'_> {
                     })
             }
             _ => Ok(()),
-        };
-        match result {
-            Ok(()) => self.succeed(code),
-            Err(error) => Err(self.failed(code, error)),
         }
     }
 

@@ -184,6 +184,8 @@ pub(crate) struct SessionState {
     pub session_context: RefCell<HashMap<String, (Value, bool)>>,
     /// The connection must end after this request.
     pub ended: Cell<bool>,
+    /// A session of the server's own: triggers of definitions do not hear of it, so that they cannot keep the server from starting.
+    pub is_own: Cell<bool>,
     pub watch: events::RequestWatch,
 }
 
@@ -295,6 +297,7 @@ impl Session {
                 xml_documents: xml_documents::XmlDocuments::default(),
                 session_context: RefCell::default(),
                 ended: Cell::new(false),
+                is_own: Cell::new(false),
                 watch: events::RequestWatch::default(),
                 late: unhard::Late::default(),
                 unhard_marks: sequence::UnhardMarks::default(),

@@ -22,6 +22,7 @@ pub fn run_as_administrator(instance: &Arc<Instance>, database: &str, batch: &st
     // `user options` are about clients; these batches are written for none.
     let own = initial_of_client(&session.state.entry.login);
     session.state.settings.replace(own);
+    session.state.is_own.set(true);
     let mut sink = Discard::default();
     session.execute_batch(batch, &mut sink);
     session.close();

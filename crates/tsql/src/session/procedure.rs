@@ -706,7 +706,24 @@ impl Execution<'_> {
         self.check_nesting()?;
         self.check_system_procedure(procedure.name())
             .map_err(|e| self.fail(e))?;
+        // `sp_configure` without a value shows the options.
+        let changes = procedure.name() != "sp_configure" || args.len() > 1;
+        if let Err(error) = self.fire_before_call(procedure.name(), changes) {
+            return Err(self.after_trigger_in_call(error));
+        }
         self.call_in(procedure, self.current_database(), args, &[])
+    }
+
+    /// The end of a call in which triggers ran.
+    fn after_trigger_in_call(&self, error: SqlError) -> Stop {
+        match error.number {
+            TRIGGER_ENDED => stop_of(&error),
+            3609 => match self.fail(error) {
+                Stop::Statement => Stop::Batch,
+                stop => stop,
+            },
+            _ => self.fail(error),
+        }
     }
 
     /// As a procedure of the current database.
@@ -746,14 +763,7 @@ impl Execution<'_> {
         let status = self.atomic_or_not(|| procedure.run(&call));
         let status = match status {
             Ok(status) => status,
-            Err(error) if error.number == TRIGGER_ENDED => return Err(stop_of(&error)),
-            Err(error) if error.number == 3609 => {
-                return Err(match self.fail(error) {
-                    Stop::Statement => Stop::Batch,
-                    stop => stop,
-                });
-            }
-            Err(error) => return Err(self.fail(error)),
+            Err(error) => return Err(self.after_trigger_in_call(error)),
         };
         self.send_pending()?;
         let outputs = call.outputs.into_inner();

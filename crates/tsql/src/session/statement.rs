@@ -121,11 +121,13 @@ impl Execution<'_> {
             StatementKind::Kill(kill) => self.simple(|| self.kill(kill)),
             StatementKind::Shutdown { no_wait } => self.run_shutdown(*no_wait),
             StatementKind::InsertBulk(load) => self.expect_bulk(load),
-            StatementKind::Reconfigure { .. } => self.simple(|| {
-                self.state.instance.configuration.install();
-                self.state.instance.apply_max_memory();
-                Ok(())
-            }),
+            StatementKind::Reconfigure { .. } => {
+                self.run_with_triggers(statement, command::OTHER, || {
+                    self.state.instance.configuration.install();
+                    self.state.instance.apply_max_memory();
+                    Ok(())
+                })
+            }
             StatementKind::Dbcc(dbcc) => self.run_dbcc(dbcc),
             StatementKind::Grant(grant) => {
                 self.run_with_triggers(statement, command::OTHER, || self.run_grant(grant))
@@ -133,22 +135,28 @@ impl Execution<'_> {
             StatementKind::Principal(principal) => {
                 self.run_with_triggers(statement, command::OTHER, || self.run_principal(principal))
             }
-            StatementKind::Key(key) => self.simple(|| self.run_key(key)),
+            StatementKind::Key(key) => {
+                self.run_with_triggers(statement, command::OTHER, || self.run_key(key))
+            }
             StatementKind::CreateEndpoint(endpoint) => {
                 let name = match endpoint.alter {
                     true => "ALTER ENDPOINT",
                     false => "CREATE ENDPOINT",
                 };
-                self.alone(name, || self.run_endpoint(endpoint))
+                self.alone(statement, name, || self.run_endpoint(endpoint))
             }
-            StatementKind::EventSession(session) => {
-                self.alone("EVENT SESSION", || self.run_event_session(session))
-            }
+            StatementKind::EventSession(session) => self.alone(statement, "EVENT SESSION", || {
+                self.run_event_session(session)
+            }),
             StatementKind::CreateAvailabilityGroup(group) => {
-                self.alone("CREATE AVAILABILITY GROUP", || self.create_group(group))
+                self.alone(statement, "CREATE AVAILABILITY GROUP", || {
+                    self.create_group(group)
+                })
             }
             StatementKind::AlterAvailabilityGroup(group) => {
-                self.alone("ALTER AVAILABILITY GROUP", || self.alter_group(group))
+                self.alone(statement, "ALTER AVAILABILITY GROUP", || {
+                    self.alter_group(group)
+                })
             }
             StatementKind::ExecuteAs(execute_as) => self.simple(|| self.run_execute_as(execute_as)),
             // The statements that follow must not run as another principal than they were meant for.
@@ -170,14 +178,15 @@ impl Execution<'_> {
                 self.run_with_triggers(statement, command::OTHER, || self.drop_principals(drop))
             }
             StatementKind::Drop(drop) if is_key_drop(&drop.kind) => {
-                self.simple(|| self.drop_keys(drop))
+                self.run_with_triggers(statement, command::OTHER, || self.drop_keys(drop))
             }
             StatementKind::Drop(drop) if drop.kind == ast::DropKind::Endpoint => {
-                self.alone("DROP ENDPOINT", || self.drop_hadr(drop))
+                self.alone(statement, "DROP ENDPOINT", || self.drop_hadr(drop))
             }
-            StatementKind::Drop(drop) if drop.kind == ast::DropKind::AvailabilityGroup => {
-                self.alone("DROP AVAILABILITY GROUP", || self.drop_hadr(drop))
-            }
+            StatementKind::Drop(drop) if drop.kind == ast::DropKind::AvailabilityGroup => self
+                .alone(statement, "DROP AVAILABILITY GROUP", || {
+                    self.drop_hadr(drop)
+                }),
             kind if ddl::handles(kind) => self.run_ddl(statement),
             other => Err(self.fail(messages::not_supported(statement_name(other)))),
         }
@@ -234,11 +243,16 @@ impl Execution<'_> {
     }
 
     /// One that no transaction can take back: error 226 in one of the user's, and in that of INSERT .. EXEC.
-    fn alone(&self, name: &str, work: impl FnOnce() -> Result<()>) -> Step<()> {
-        self.simple(|| match (self.state.trancount.get(), self.depth.get()) {
-            (0, 0) => work(),
-            _ => Err(messages::error_state(226, 6, &[&name])),
-        })
+    fn alone(
+        &self,
+        statement: &Statement,
+        name: &str,
+        work: impl FnOnce() -> Result<()>,
+    ) -> Step<()> {
+        match (self.state.trancount.get(), self.depth.get()) {
+            (0, 0) => self.run_with_triggers(statement, command::OTHER, work),
+            _ => self.simple(|| Err(messages::error_state(226, 6, &[&name]))),
+        }
     }
 
     /// A statement without even a DONE.

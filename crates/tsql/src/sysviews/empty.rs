@@ -169,10 +169,6 @@ pub(super) const VIEWS: &[View] = &[
         "name sysname; service_id int; principal_id int?; service_queue_id int",
     ),
     View::empty(
-        "server_triggers",
-        "name sysname; object_id int; parent_class tinyint; parent_class_desc nvarchar(60)?; parent_id int; type char(2); type_desc nvarchar(60)?; create_date datetime; modify_date datetime; is_ms_shipped bit; is_disabled bit",
-    ),
-    View::empty(
         "server_audits",
         "audit_id int; name sysname; audit_guid uniqueidentifier?; create_date datetime; modify_date datetime; principal_id int?; type char(2); type_desc nvarchar(60)?; on_failure tinyint?; on_failure_desc nvarchar(60)?; is_state_enabled bit?; queue_delay int?; predicate nvarchar(3000)?",
     ),

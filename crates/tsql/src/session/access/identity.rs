@@ -200,12 +200,48 @@ impl Execution<'_> {
             }
             Some(_) => return Ok(()),
         };
+        self.enter_as(identity);
+        Ok(())
+    }
+
+    /// SID of the login that WITH EXECUTE AS of a trigger of the server means; errors 15406, and 40517 for OWNER.
+    pub(crate) fn login_to_run_as(
+        &self,
+        context: Option<&ExecuteContext>,
+    ) -> Result<Option<Vec<u8>>> {
+        match context {
+            None | Some(ExecuteContext::Caller) => Ok(None),
+            Some(ExecuteContext::SelfUser) => {
+                let own = self.state.server_rights().login.clone();
+                Ok(own.map(|login| login.sid.clone()))
+            }
+            Some(ExecuteContext::Name(name)) => match self.login_to_be(name)? {
+                Identity::Login { sid, .. } => Ok(Some(sid)),
+                Identity::User { .. } => Ok(None),
+            },
+            Some(_) => Err(messages::not_supported(
+                "EXECUTE AS OWNER of triggers ON ALL SERVER",
+            )),
+        }
+    }
+
+    /// The login that a trigger of the server runs as; error 15406 where it was dropped.
+    pub(crate) fn login_of_trigger(&self, sid: &[u8]) -> Result<Identity> {
+        let logins = self.state.logins().all();
+        let found = logins.iter().find(|l| l.sid == sid);
+        found.map(|login| Identity::of_login(login)).ok_or_else(|| {
+            let sid: String = sid.iter().map(|byte| format!("{byte:02X}")).collect();
+            messages::error(15406, &[&format!("0x{sid}")])
+        })
+    }
+
+    /// Acts as somebody from now until the frame that comes next ends.
+    pub(crate) fn enter_as(&self, identity: Identity) {
         self.impersonate(identity, Ends::WithFrame);
         // It belongs to the frame that is about to be entered.
         if let Some(top) = self.state.access.stack.borrow_mut().last_mut() {
             top.frames += 1;
         }
-        Ok(())
     }
 
     /// Runs the frame that `work` enters as somebody else, who cannot be left from inside.

@@ -14,8 +14,13 @@ impl Execution<'_> {
         let name = super::types::by_number(event.number).map_or("", |t| t.name);
         let user = state.rights(event.database).ok();
         let user = user.map_or(String::new(), |rights| rights.user_name.clone());
-        let database = state.instance.database(event.database);
-        let database = database.map_or(String::new(), |d| d.name());
+        let database = match &event.named {
+            Some(named) => named.clone(),
+            None => {
+                let database = state.instance.database(event.database);
+                database.map_or(String::new(), |d| d.name())
+            }
+        };
         let mut out = String::from("<EVENT_INSTANCE>");
         element(&mut out, "EventType", name);
         element(&mut out, "PostTime", &self.post_time());
@@ -27,7 +32,9 @@ impl Execution<'_> {
         );
         element(&mut out, "LoginName", &state.login_name());
         element(&mut out, "UserName", &user);
-        element(&mut out, "DatabaseName", &database);
+        if !database.is_empty() {
+            element(&mut out, "DatabaseName", &database);
+        }
         for part in &event.parts {
             match part {
                 Part::Text(name, text) => element(&mut out, name, text),

@@ -6,13 +6,13 @@
 
 use super::types;
 use crate::host::Host;
-use crate::instance::DatabaseEntry;
+use crate::instance::{DatabaseEntry, MASTER};
 use crate::session::execution::Execution;
 use daruma_base::DatabaseId;
 use daruma_catalog::{DatabaseCatalog, Object, ObjectKind, SCHEMA_DBO};
 use daruma_syntax::ast::{
-    self, AlterRole, DefineMode, DropKind, GrantVerb, Ident, ObjectName, PrincipalStatement,
-    QueryBody, StatementKind, TriggerScope,
+    self, AlterRole, DefineMode, DropKind, EventSessionVerb, GrantVerb, Ident, KeyStatement,
+    ObjectName, PrincipalStatement, QueryBody, StatementKind, TriggerScope,
 };
 use std::sync::Arc;
 
@@ -21,6 +21,8 @@ pub(crate) struct Event {
     /// `sys.trigger_event_types.type`.
     pub number: i32,
     pub database: DatabaseId,
+    /// `DatabaseName` where that is not the database itself: one that is made or dropped, none of a login.
+    pub named: Option<String>,
     /// Elements of EVENT_INSTANCE behind `DatabaseName`, in their order.
     pub parts: Vec<Part>,
 }
@@ -38,8 +40,20 @@ impl Event {
         Some(Event {
             number,
             database,
+            named: None,
             parts: Vec::new(),
         })
+    }
+
+    /// Something of the server's.
+    fn of_server(name: &str) -> Option<Event> {
+        let event = Event::new(name, MASTER)?;
+        Some(event.in_database(""))
+    }
+
+    fn in_database(self, name: &str) -> Event {
+        let named = Some(name.to_string());
+        Event { named, ..self }
     }
 
     fn text(mut self, name: &'static str, text: &str) -> Event {
@@ -112,12 +126,49 @@ impl Execution<'_> {
             CreateSynonym(s) => self.placed("CREATE_SYNONYM", &s.name, "SYNONYM"),
             CreateSchema(s) => return self.schema_made(s),
             AlterSchema(s) => self.on_object("ALTER_SCHEMA", &s.object),
+            Drop(s) if s.kind == DropKind::MasterKey => {
+                Event::new("DROP_MASTER_KEY", self.current_database())
+            }
             Drop(s) => {
                 let one = |name: &ObjectName| self.dropped(s, name);
                 return s.names.iter().filter_map(one).collect();
             }
             Principal(s) => self.of_principal(s),
             Grant(s) => self.granted(s),
+            CreateDatabase(s) => of_database("CREATE_DATABASE", &s.name.text),
+            AlterDatabase(s) => {
+                let current = self.state.database.borrow().name();
+                let name = s.name.as_ref().map_or(&current, |n| &n.text);
+                of_database("ALTER_DATABASE", name)
+            }
+            Key(s) => of_key(s),
+            CreateEndpoint(s) => {
+                let event = if s.alter {
+                    "ALTER_ENDPOINT"
+                } else {
+                    "CREATE_ENDPOINT"
+                };
+                of_server(event, &s.name.text, "ENDPOINT")
+            }
+            EventSession(s) => {
+                let event = match s.verb {
+                    EventSessionVerb::Create { .. } => "CREATE_EVENT_SESSION",
+                    EventSessionVerb::Drop => "DROP_EVENT_SESSION",
+                    _ => "ALTER_EVENT_SESSION",
+                };
+                of_server(event, &s.name.text, "EVENT SESSION")
+            }
+            CreateAvailabilityGroup(s) => of_server(
+                "CREATE_AVAILABILITY_GROUP",
+                &s.name.text,
+                "AVAILABILITY GROUP",
+            ),
+            AlterAvailabilityGroup(s) => of_server(
+                "ALTER_AVAILABILITY_GROUP",
+                &s.name.text,
+                "AVAILABILITY GROUP",
+            ),
+            Reconfigure { .. } => Event::of_server("ALTER_INSTANCE"),
             _ => None,
         };
         event.into_iter().collect()
@@ -159,7 +210,12 @@ impl Execution<'_> {
                 let event = format!("{}_TRIGGER", verb_of(statement.mode, is_there));
                 return Some(Event::new(&event, database)?.principal(name, "TRIGGER"));
             }
-            TriggerScope::AllServer => return None,
+            TriggerScope::AllServer => {
+                let catalog = self.state.catalog(MASTER).ok()?;
+                let is_there = catalog.ddl_trigger_named(true, name).is_some();
+                let event = format!("{}_TRIGGER", verb_of(statement.mode, is_there));
+                return of_server(&event, name, "TRIGGER");
+            }
         };
         let (database, object) = self.object_of(parent)?;
         let catalog = self.state.catalog(database).ok()?;
@@ -227,7 +283,11 @@ impl Execution<'_> {
                 let found = catalog.ddl_trigger_named(false, text)?;
                 Some(Event::new("DROP_TRIGGER", database)?.principal(&found.name, "TRIGGER"))
             }
-            DropKind::Trigger if statement.scope.is_some() => None,
+            DropKind::Trigger if statement.scope == Some(TriggerScope::AllServer) => {
+                let catalog = self.state.catalog(MASTER).ok()?;
+                let found = catalog.ddl_trigger_named(true, text)?;
+                of_server("DROP_TRIGGER", &found.name, "TRIGGER")
+            }
             DropKind::Table
             | DropKind::View
             | DropKind::Procedure
@@ -267,6 +327,22 @@ impl Execution<'_> {
             }
             DropKind::User => principal("DROP_USER", false, "SQL USER"),
             DropKind::Role => principal("DROP_ROLE", true, "ROLE"),
+            DropKind::Login => {
+                let found = self.state.logins().get(text)?;
+                of_server("DROP_LOGIN", &found.name, "LOGIN")
+            }
+            DropKind::Database => {
+                let found = self.state.instance.database_named(text)?;
+                of_database("DROP_DATABASE", &found.name())
+            }
+            DropKind::Certificate => {
+                Some(Event::new("DROP_CERTIFICATE", database)?.principal(text, "CERTIFICATE"))
+            }
+            DropKind::Credential => of_server("DROP_CREDENTIAL", text, "CREDENTIAL"),
+            DropKind::Endpoint => of_server("DROP_ENDPOINT", text, "ENDPOINT"),
+            DropKind::AvailabilityGroup => {
+                of_server("DROP_AVAILABILITY_GROUP", text, "AVAILABILITY GROUP")
+            }
             _ => None,
         }
     }
@@ -278,6 +354,29 @@ impl Execution<'_> {
             Some(Event::new(event, database)?.principal(&name.text, kind))
         };
         match statement {
+            CreateLogin { name, .. } => of_server("CREATE_LOGIN", &name.text, "LOGIN"),
+            AlterLogin { name, .. } => of_server("ALTER_LOGIN", &name.text, "LOGIN"),
+            Credential { alter, name, .. } => {
+                let event = if *alter {
+                    "ALTER_CREDENTIAL"
+                } else {
+                    "CREATE_CREDENTIAL"
+                };
+                of_server(event, &name.text, "CREDENTIAL")
+            }
+            AlterRole {
+                name,
+                server: true,
+                change,
+            } => {
+                let (event, member) = match change {
+                    self::AlterRole::AddMember(member) => ("ADD_SERVER_ROLE_MEMBER", member),
+                    self::AlterRole::DropMember(member) => ("DROP_SERVER_ROLE_MEMBER", member),
+                    self::AlterRole::Rename(_) => return None,
+                };
+                let event = of_server(event, &member.text, "LOGIN")?;
+                Some(event.text("RoleName", &name.text))
+            }
             CreateUser { name, .. } => of("CREATE_USER", name, "SQL USER"),
             AlterUser { name, .. } => of("ALTER_USER", name, "SQL USER"),
             CreateRole {
@@ -314,17 +413,19 @@ impl Execution<'_> {
     }
 
     fn granted(&self, grant: &ast::Grant) -> Option<Event> {
-        if !self.is_about_database(grant) {
-            return None;
-        }
-        let event = match grant.verb {
-            GrantVerb::Grant => "GRANT_DATABASE",
-            GrantVerb::Deny => "DENY_DATABASE",
-            GrantVerb::Revoke => "REVOKE_DATABASE",
+        let verb = match grant.verb {
+            GrantVerb::Grant => "GRANT",
+            GrantVerb::Deny => "DENY",
+            GrantVerb::Revoke => "REVOKE",
         };
+        let is_server = !self.is_about_database(grant);
+        let event = format!("{verb}_{}", if is_server { "SERVER" } else { "DATABASE" });
+        let event = event.as_str();
         let database = self.current_database();
         let on = grant.on.as_ref();
         let event = match on.map(|on| on.class.as_deref().unwrap_or("OBJECT")) {
+            None if is_server => Event::of_server(event)?.text("ObjectType", "SERVER"),
+            Some(class) if is_server => of_server(event, &on?.name.name.text, class)?,
             None => Event::new(event, database)?.text("ObjectType", "DATABASE"),
             Some("OBJECT") => self.on_object(event, &on?.name)?,
             Some(class) => Event::new(event, database)?.principal(&on?.name.name.text, class),
@@ -343,6 +444,18 @@ impl Execution<'_> {
                 .text("AsGrantor", as_principal)
                 .text("GrantOption", if has_option { "1" } else { "0" }),
         )
+    }
+
+    /// What a procedure of the server does that none of its statements tells of.
+    pub(super) fn event_of_call(&self, procedure: &str) -> Option<Event> {
+        let event = match procedure {
+            "sp_configure" => "ALTER_INSTANCE",
+            "sp_addmessage" => "CREATE_MESSAGE",
+            "sp_altermessage" => "ALTER_MESSAGE",
+            "sp_dropmessage" => "DROP_MESSAGE",
+            _ => return None,
+        };
+        Event::of_server(event)
     }
 
     /// Another owner of a database.
@@ -396,6 +509,30 @@ impl Execution<'_> {
     ) -> Option<Event> {
         let event = Event::new(event, database)?;
         Some(event.principal(of, "").text("PropertyName", property))
+    }
+}
+
+fn of_server(event: &str, name: &str, kind: &str) -> Option<Event> {
+    Some(Event::of_server(event)?.principal(name, kind))
+}
+
+/// A database as a whole: a thing of the server's.
+fn of_database(event: &str, name: &str) -> Option<Event> {
+    Some(Event::new(event, MASTER)?.in_database(name))
+}
+
+fn of_key(statement: &KeyStatement) -> Option<Event> {
+    let certificate = |event: &str, name: &Ident| {
+        Some(Event::new(event, MASTER)?.principal(&name.text, "CERTIFICATE"))
+    };
+    match statement {
+        KeyStatement::CreateMasterKey { .. } => Event::new("CREATE_MASTER_KEY", MASTER),
+        KeyStatement::AlterMasterKey(_) => Event::new("ALTER_MASTER_KEY", MASTER),
+        KeyStatement::CreateCertificate(s) => certificate("CREATE_CERTIFICATE", &s.name),
+        KeyStatement::AlterCertificate { name, .. } => certificate("ALTER_CERTIFICATE", name),
+        KeyStatement::OpenMasterKey { .. }
+        | KeyStatement::CloseMasterKey
+        | KeyStatement::BackupCertificate(_) => None,
     }
 }
 

@@ -8,10 +8,11 @@
 //!
 //! They belong to no schema and no owner: no ownership chain begins in them.
 //!
-//! Map: `types` (the events there are), `event` (which of them a statement is), `document` (what EVENTDATA shows).
+//! Map: `types` (the events there are), `event` (which of them a statement is), `document` (what EVENTDATA shows), `logon`.
 
 mod document;
 mod event;
+mod logon;
 pub(crate) mod types;
 
 pub(crate) use event::Event;
@@ -24,7 +25,7 @@ use crate::instance::MASTER;
 use crate::messages;
 use daruma_base::DatabaseId;
 use daruma_catalog::{DdlTriggerDef, SCHEMA_DBO};
-use daruma_syntax::ast::{ModuleBody, Statement, StatementKind};
+use daruma_syntax::ast::{DropKind, ModuleBody, PrincipalStatement, Statement, StatementKind};
 use std::sync::Arc;
 
 /// A trigger and the database in which it is defined: master for those of the server.
@@ -83,7 +84,7 @@ impl Execution<'_> {
 
     /// Runs the triggers of what a statement has done.
     pub(crate) fn fire(&self, told: &Told, text: &str) -> Result<()> {
-        if told.0.is_empty() || !self.may_cascade_ddl() {
+        if told.0.is_empty() || self.state.is_own.get() || !self.may_cascade_ddl() {
             return Ok(());
         }
         self.with_transaction_counted(|| {
@@ -126,7 +127,15 @@ impl Execution<'_> {
         frame.schema_id = SCHEMA_DBO;
         frame.saved_settings = Some(self.state.settings.borrow().clone());
         frame.event = Some(document.clone());
-        self.enter_module(&trigger.module, create.options.execute_as.as_ref(), &frame)?;
+        // Of one of the server it names a login.
+        let login = trigger.runs_as.as_deref();
+        let login = login.map(|sid| self.login_of_trigger(sid)).transpose()?;
+        let context = create.options.execute_as.as_ref();
+        let context = context.filter(|_| !trigger.on_server);
+        self.enter_module(&trigger.module, context, &frame)?;
+        if let Some(login) = login {
+            self.enter_as(login);
+        }
         self.state.row_count.set(0);
         self.run_trigger_frame(frame, body)
     }
@@ -154,10 +163,11 @@ impl Execution<'_> {
             if told.0.is_empty() {
                 return work();
             }
-            self.atomic(|| {
-                work()?;
-                self.fire(&told, &self.text_of(statement))
-            })
+            let fire = || self.fire(&told, &self.text_of(statement));
+            match is_beyond_transaction(&statement.kind) {
+                true => self.atomic(fire).and_then(|()| work()),
+                false => self.atomic(|| work().and_then(|()| fire())),
+            }
         });
         match done {
             Ok(()) => self.succeed(command),
@@ -178,9 +188,41 @@ impl Execution<'_> {
         }
     }
 
+    /// The same of a procedure of the server.
+    pub(crate) fn fire_before_call(&self, procedure: &str, changes: bool) -> Result<()> {
+        let event = self.event_of_call(procedure).filter(|_| changes);
+        self.fire_before(event, || format!("EXEC {procedure}"))
+    }
+
     /// The statement as it was written.
     pub(crate) fn text_of(&self, statement: &Statement) -> String {
         let batch = self.running_batch();
         batch.map_or(String::new(), |b| statement.span.text(&b.text).to_string())
+    }
+}
+
+/// Does a rollback leave what the statement did?
+fn is_beyond_transaction(kind: &StatementKind) -> bool {
+    use StatementKind::*;
+    match kind {
+        CreateDatabase(_)
+        | AlterDatabase(_)
+        | Key(_)
+        | CreateEndpoint(_)
+        | EventSession(_)
+        | CreateAvailabilityGroup(_)
+        | AlterAvailabilityGroup(_)
+        | Reconfigure { .. } => true,
+        Drop(drop) => matches!(
+            drop.kind,
+            DropKind::Database
+                | DropKind::Certificate
+                | DropKind::MasterKey
+                | DropKind::Credential
+                | DropKind::Endpoint
+                | DropKind::AvailabilityGroup
+        ),
+        Principal(PrincipalStatement::Credential { .. }) => true,
+        _ => false,
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Invariant: no number and no name stands twice, and every parent is there (test).
 
+/// A session begins.
+pub(crate) const LOGON: i32 = 147;
 /// The group of everything that a database can tell.
 pub(crate) const DATABASE_LEVEL: i32 = 10_016;
 
@@ -75,7 +77,7 @@ const TYPES: &[EventType] = &[
     t(137, "CREATE_APPLICATION_ROLE", 10033), t(138, "ALTER_APPLICATION_ROLE", 10033),
     t(139, "DROP_APPLICATION_ROLE", 10033),
     t(141, "CREATE_SCHEMA", 10034), t(142, "ALTER_SCHEMA", 10034), t(143, "DROP_SCHEMA", 10034),
-    t(144, "CREATE_LOGIN", 10006), t(145, "ALTER_LOGIN", 10006), t(146, "DROP_LOGIN", 10006),
+    t(144, "CREATE_LOGIN", 10006), t(145, "ALTER_LOGIN", 10006), t(146, "DROP_LOGIN", 10006), t(LOGON, "LOGON", 0),
     t(151, "CREATE_MESSAGE_TYPE", 10042), t(152, "ALTER_MESSAGE_TYPE", 10042), t(153, "DROP_MESSAGE_TYPE", 10042),
     t(154, "CREATE_CONTRACT", 10043), t(156, "DROP_CONTRACT", 10043),
     t(157, "CREATE_QUEUE", 10044), t(158, "ALTER_QUEUE", 10044), t(159, "DROP_QUEUE", 10044),
