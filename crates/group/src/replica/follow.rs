@@ -51,6 +51,10 @@ struct State {
     /// The log here was a primary's, as far as it goes.
     has_followed: bool,
     failed: Option<String>,
+    /// An administrator has given up what the primary lacks.
+    gives_up: bool,
+    /// It could not be cut off.
+    cut_refused: bool,
     stopped: bool,
     redo: Rate,
     began: Instant,
@@ -127,6 +131,8 @@ impl Followed {
                 rests: false,
                 has_followed: false,
                 failed: None,
+                gives_up: false,
+                cut_refused: false,
                 stopped: false,
                 redo: Rate::default(),
                 began: Instant::now(),
@@ -181,14 +187,17 @@ impl Followed {
     }
 
     /// SET HADR SUSPEND and RESUME: takes nothing, and says so to whoever is connected. Who resumes a log that parts from the
-    /// primary's has what the primary lacks taken back, where no page has it.
+    /// primary's has what the primary lacks taken back, where no page has it; see [`Followed::lacks_pages`].
     pub fn rest(&self, rests: bool, links: &[Arc<Link>]) {
         let mut state = self.state.lock();
         state.rests = rests;
         if rests {
             state.machine.step(FollowerInput::Down);
         } else if state.parted.take().is_some() {
+            state.gives_up = true;
             state.machine.let_go(self.log.applied());
+        } else if state.cut_refused {
+            state.gives_up = true;
         }
         drop(state);
         for link in links {
@@ -234,6 +243,12 @@ impl Followed {
     /// Hard on all participants, as the primary last said.
     pub fn quorum(&self) -> Lsn {
         self.state.lock().machine.quorum()
+    }
+
+    /// Has an administrator given up what the primary lacks, and pages here have it? Then they are to become the primary's.
+    pub fn lacks_pages(&self) -> bool {
+        let state = self.state.lock();
+        state.gives_up && (state.cut_refused || state.parted.is_some())
     }
 
     /// Why the log here cannot go on, if it cannot.
@@ -472,7 +487,9 @@ impl Followed {
                 keep(&mut state.file, Standing { promised, ..before })?;
             }
             FollowerOutput::Cut(at) => {
-                self.log.cut(at)?;
+                let cut = self.log.cut(at);
+                state.cut_refused = cut.is_err();
+                cut?;
                 state.cuts += 1;
             }
             FollowerOutput::Adopt(history) => {
@@ -489,6 +506,7 @@ impl Followed {
                 )?;
                 state.link = link.cloned();
                 state.parted = None;
+                state.gives_up = false;
                 state.has_followed = true;
             }
             FollowerOutput::Append => {

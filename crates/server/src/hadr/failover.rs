@@ -46,6 +46,13 @@ impl Group {
             // It would lead no database.
             return Err(messages::error(41142, &[&def.name]));
         }
+        if self.reverts() {
+            // Nor by force: what its files hold is no state of the database.
+            return Err(match forced {
+                true => not_online(&def.name),
+                false => messages::error(41142, &[&def.name]),
+            });
+        }
         if let Some(warrant) = &self.warrant {
             return match warrant.ballots() {
                 Some(ballots) => self.take_office_by_vote(warrant, ballots, forced),

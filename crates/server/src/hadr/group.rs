@@ -316,6 +316,11 @@ impl Group {
         kept.map_err(|e| file_error(&path, &e))
     }
 
+    /// Looks at what the file says.
+    pub(super) fn with_kept<T>(&self, look: impl FnOnce(&Kept) -> T) -> T {
+        look(self.kept.lock().kept())
+    }
+
     /// Is this server the primary, as far as it knows?
     pub(super) fn is_primary(&self) -> bool {
         self.kept.lock().kept().leads(self.me.number())

@@ -22,6 +22,7 @@
 //! | `pace` | how fast copies may be |
 //! | `part` | the roles of a database |
 //! | `reign`, `wire` | whose definition counts |
+//! | `revert` | an old primary that comes back |
 //! | `repair` | damaged pages, which other replicas give back |
 //! | `seed` | copies for replicas that lack a database |
 //! | `states` | what views show |
@@ -48,6 +49,7 @@ mod packing;
 mod part;
 mod reign;
 mod repair;
+mod revert;
 mod seed;
 mod states;
 mod warrant;

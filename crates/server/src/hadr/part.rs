@@ -19,7 +19,7 @@ use super::group::{Group, Task, hex};
 use daruma_base::{Lsn, PageId};
 use daruma_catalog::{GroupDatabaseDef, GroupDef, names_equal};
 use daruma_group::commit::{
-    Epoch, EpochId, Fork, History, Record, ReplicaId, Replicas, Request, Role, Verdict,
+    Epoch, EpochId, Fork, History, Record, ReplicaId, Request, Role, Verdict,
 };
 use daruma_group::replica::{
     Authority, Change, CopyChange, Followed, Following, Led, Standing, StandingFile, StorageCopy,
@@ -139,6 +139,9 @@ impl Group {
             return;
         };
         self.set_availability(&entry, Availability::Resolving);
+        if self.is_reverting(database.group_database_id) {
+            return self.put(database.group_database_id, &entry, PartState::Down);
+        }
         if let Err(error) = self.restart(database, &entry) {
             self.common.log(&format!(
                 "Database '{}' of availability group '{}' could not be started: {error}",
@@ -229,7 +232,10 @@ impl Group {
                     self.bound_log(part, log);
                     self.bound_unacknowledged(storage);
                 }
-                PartState::Followed { followed, .. } => self.tell_trouble(part, followed),
+                PartState::Followed { followed, .. } => {
+                    self.tell_trouble(part, followed);
+                    self.revert_if_due(part, followed);
+                }
                 PartState::Down => {}
             }
         }
@@ -266,7 +272,8 @@ impl Group {
             (_, Some(why)) => Some(format!("Database '{name}' follows no more: {why}.")),
             (Following::Parted(Fork::At(at)), _) => Some(format!(
                 "The log of database '{name}' parts from the primary's at {at}: what only this server has is kept. \
-                 ALTER DATABASE SET HADR RESUME gives it up, where no page has it yet; otherwise the database has to be seeded anew."
+                 ALTER DATABASE SET HADR RESUME gives it up; pages that have it are fetched from the primary, with automatic seeding; without, \
+                 the database has to be copied anew."
             )),
             (Following::Parted(Fork::Nothing), _) => Some(format!(
                 "The log of database '{name}' and the primary's have nothing in common, or the primary no longer has what comes next: \
@@ -558,26 +565,13 @@ impl Group {
     }
 
     fn follow_new(self: &Arc<Self>, id: [u8; 16], entry: &Arc<DatabaseEntry>) -> Result<()> {
-        // Opened once to be asked for its history; nobody follows yet.
-        let secondary = self.common.instance.open_secondary(entry, None)?;
-        let history = history_of(secondary.unread_database());
-        secondary.close()?;
-        let nobody = EpochId::default();
-        let primary = ReplicaId::new(self.reign().primary).unwrap_or(self.me);
-        let standing = Standing {
-            promised: nobody,
-            history: history?,
-            record: Record {
-                epoch: nobody,
-                primary,
-                members: Replicas::NONE.with(primary),
-                sequence: 0,
-            },
-        };
-        let path = self.standing_path(id);
-        let file = StandingFile::create(self.common.disk(), &path, standing)
-            .map_err(|e| file_error(&path, &e))?;
+        let file = self.standing_of_copy(id, entry, EpochId::default())?;
         self.follow(id, entry, file, None, Lsn::MAX)?;
+        self.await_following(id, entry)
+    }
+
+    /// Waits until a copy follows the primary; an error where it cannot.
+    pub(super) fn await_following(&self, id: [u8; 16], entry: &DatabaseEntry) -> Result<()> {
         let Some(PartState::Followed { followed, .. }) =
             self.part(u128::from_be_bytes(id)).map(|p| p.state)
         else {
@@ -689,7 +683,7 @@ impl Group {
         parts.iter().find(|p| p.number() == number).cloned()
     }
 
-    fn put(&self, id: [u8; 16], entry: &Arc<DatabaseEntry>, state: PartState) {
+    pub(super) fn put(&self, id: [u8; 16], entry: &Arc<DatabaseEntry>, state: PartState) {
         let entry = entry.clone();
         let mut parts = self.parts.lock();
         parts.retain(|p| p.id != id);
@@ -704,7 +698,10 @@ impl Group {
     fn remove(&self, part: &DatabasePart) {
         self.parts.lock().retain(|p| p.id != part.id);
         self.forget_standing(part.id);
-        let kept = self.keep(|kept| kept.suspended.retain(|id| *id != part.id));
+        let kept = self.keep(|kept| {
+            kept.suspended.retain(|id| *id != part.id);
+            kept.reverting.retain(|id| *id != part.id);
+        });
         if let Err(error) = kept {
             self.common.log(&error.message);
         }
@@ -724,7 +721,7 @@ impl Group {
 
     // --- standing
 
-    fn standing_path(&self, id: [u8; 16]) -> PathBuf {
+    pub(super) fn standing_path(&self, id: [u8; 16]) -> PathBuf {
         self.common.folder().join(format!("{}.standing", hex(id)))
     }
 
@@ -747,7 +744,7 @@ impl Group {
 }
 
 /// Who made which part of the log, as storage knows it.
-fn history_of(storage: &Database) -> Result<History> {
+pub(super) fn history_of(storage: &Database) -> Result<History> {
     let epochs = storage.epochs();
     let epoch = |e: &daruma_storage::Epoch| Epoch {
         name: EpochId {

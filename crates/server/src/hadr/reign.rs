@@ -77,6 +77,9 @@ pub(super) struct Kept {
     pub reign: Reign,
     /// Databases (`group_database_id`) whose data movement rests.
     pub suspended: Vec<[u8; 16]>,
+    /// Databases that become the primary's page by page: their files are none until that is done.
+    #[serde(default)]
+    pub reverting: Vec<[u8; 16]>,
     /// Not completed yet.
     #[serde(default)]
     pub failover: Option<Failover>,
@@ -161,6 +164,7 @@ impl KeptFile {
         let kept = Kept {
             reign,
             suspended: Vec::new(),
+            reverting: Vec::new(),
             failover: None,
             is_removed: false,
             resigned: None,
@@ -255,6 +259,7 @@ mod tests {
         Kept {
             reign,
             suspended: Vec::new(),
+            reverting: Vec::new(),
             failover: None,
             is_removed: false,
             resigned: None,

@@ -33,10 +33,11 @@ use daruma_storage::{
 };
 use daruma_tsql::error::{Result, SqlError};
 use daruma_tsql::instance::hadr::{DatabaseAct, Seeding};
-use daruma_tsql::instance::{SEEDING_RATE, file_stem};
+use daruma_tsql::instance::{DatabaseEntry, SEEDING_RATE, file_stem};
 use daruma_tsql::messages;
 use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -472,6 +473,8 @@ struct Incoming {
     group: Weak<Group>,
     operation: [u8; 16],
     database: GroupDatabaseDef,
+    /// The database here whose files become the copy.
+    over: Option<Arc<DatabaseEntry>>,
     state: Mutex<Receiving>,
     changed: Condvar,
 }
@@ -509,6 +512,11 @@ impl Handler for IncomingHandler {
         };
         let Incoming { operation, .. } = *self.0;
         let group = self.0.group.upgrade().ok_or(LinkError::Closed)?;
+        let is_wanted =
+            self.0.over.is_none() || group.is_closed_to_revert(self.0.database.group_database_id);
+        if !is_wanted {
+            return Err(LinkError::Closed);
+        }
         let (plain_bytes, claims) = self.0.receive(&group, &part)?;
         let is_packed = part.first() == Some(&PACKED);
         group.note_parts(operation, plain_bytes, part.len() as u64, is_packed);
@@ -540,9 +548,14 @@ impl Incoming {
         u128::from_be_bytes(self.database.group_database_id)
     }
 
-    /// Is there the first data file of a copy that broke off?
+    /// Is there a first data file to be written over?
     fn has_files(&self, group: &Group) -> bool {
-        let path = self.file_path(group, 1, false);
+        let own = self.over.iter().find_map(|entry| {
+            let def = entry.def();
+            let first = def.files.iter().find(|f| f.id == 1);
+            first.map(|f| f.path.clone())
+        });
+        let path = own.unwrap_or_else(|| self.file_path(group, 1, false));
         group.common.disk().exists(&path).unwrap_or(false)
     }
 
@@ -593,6 +606,26 @@ impl Incoming {
         Ok(None)
     }
 
+    /// The database with its files as they are to be here.
+    fn own_definition(&self, group: &Group, theirs: &DatabaseDef) -> Result<DatabaseDef> {
+        if let Some(entry) = &self.over {
+            let own = (*entry.def()).clone();
+            return match kinds(&own) == kinds(theirs) {
+                true => Ok(own),
+                false => Err(broken("the primary's database has other files")),
+            };
+        }
+        let mut definition = theirs.clone();
+        definition.name.clone_from(&self.database.name);
+        for file in &mut definition.files {
+            file.path = self.file_path(group, file.id, file.filegroup == 0);
+            if group.common.instance.database_of_file(&file.path).is_some() {
+                return Err(messages::error(5170, &[&file.path.display()]));
+            }
+        }
+        Ok(definition)
+    }
+
     fn take_begin(
         &self,
         group: &Group,
@@ -600,26 +633,24 @@ impl Incoming {
         body: &[u8],
     ) -> Result<Option<Reused>> {
         let begin: Begin = serde_json::from_slice(body).map_err(|e| broken(&e.to_string()))?;
-        let mut definition = begin.definition;
-        if state.rebuild.is_some() || definition.files.len() > FILES_MAX {
+        if state.rebuild.is_some() || begin.definition.files.len() > FILES_MAX {
             return Err(broken("a description that cannot be"));
         }
-        definition.name.clone_from(&self.database.name);
-        let instance = &group.common.instance;
+        let mut definition = self.own_definition(group, &begin.definition)?;
         for file in &mut definition.files {
-            file.path = self.file_path(group, file.id, file.filegroup == 0);
             let size = begin.sizes.iter().find(|(id, _)| *id == file.id);
             file.size_pages = size.map_or(file.size_pages, |(_, size)| *size);
-            if instance.database_of_file(&file.path).is_some() {
-                return Err(messages::error(5170, &[&file.path.display()]));
-            }
-            // Of a copy that broke off.
-            if file.filegroup == 0 || !begin.takes_sums {
-                let _ = group.common.disk().remove(&file.path);
-            }
         }
+        let (mut data, logs): (Vec<FileSpec>, Vec<FileSpec>) = specs(&definition)
+            .into_iter()
+            .partition(|s| s.filegroup != 0);
+        // With the first one the boot pages go: nobody can open what is left by a crash in the midst.
+        data.sort_by_key(|s| s.id);
         let mut rebuild = Rebuild::new(group.common.instance.env(), begin.guid);
-        for spec in specs(&definition).iter().filter(|s| s.filegroup != 0) {
+        for spec in &data {
+            if !begin.takes_sums {
+                let _ = group.common.disk().remove(&spec.path);
+            }
             let reused = match begin.takes_sums {
                 true => rebuild.reuse_file(spec),
                 false => Ok(false),
@@ -628,6 +659,9 @@ impl Incoming {
                 rebuild.create_file(spec)?;
             }
         }
+        for spec in &logs {
+            let _ = group.common.disk().remove(&spec.path);
+        }
         group.note_total(self.operation, begin.pages * PAGE_BYTES as u64);
         let mut reused: Reused = rebuild.reused().collect();
         let place = |file: u16| begin.sizes.iter().position(|(id, _)| *id == file);
@@ -635,6 +669,12 @@ impl Incoming {
         (state.rebuild, state.definition) = (Some(rebuild), Some(definition));
         Ok(begin.takes_sums.then_some(reused))
     }
+}
+
+/// Files by what they are to the log: id and filegroup.
+fn kinds(definition: &DatabaseDef) -> BTreeSet<(u16, u16)> {
+    let files = definition.files.iter();
+    files.map(|f| (f.id, f.filegroup)).collect()
 }
 
 fn specs(definition: &DatabaseDef) -> Vec<FileSpec> {
@@ -712,21 +752,18 @@ fn finish(group: &Group, state: &mut Receiving) -> Result<()> {
     rebuild
         .finish()
         .inspect_err(|_| remove_files(group, definition))?;
-    // Its files are to be opened again; should that fail, the next copy takes them out of its way.
-    drop(rebuild);
     let epoch = |(number, id, start): &(u64, [u8; 16], u64)| Epoch {
         number: *number,
         id: u128::from_be_bytes(*id),
         start: Lsn(*start),
     };
     let epochs = Epochs::from_list(head.epochs.iter().map(epoch).collect());
-    let boot = from_hex(&head.boot).ok_or_else(bad)?;
-    let mut last = Rebuild::new(group.common.instance.env(), 0);
-    for spec in specs(definition).iter().filter(|s| s.id == 1) {
-        last.open_file(spec)?;
-    }
-    let epochs = epochs.ok_or_else(bad)?;
-    Ok(last.write_boot(&boot, Lsn(head.end), &epochs, false)?)
+    let (boot, epochs) = (
+        from_hex(&head.boot).ok_or_else(bad)?,
+        epochs.ok_or_else(bad)?,
+    );
+    // By the files that it has open, whatever has become of their names.
+    Ok(rebuild.write_boot(&boot, Lsn(head.end), &epochs, false)?)
 }
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
@@ -759,22 +796,30 @@ impl Group {
         }
     }
 
-    fn missing(&self) -> Vec<GroupDatabaseDef> {
+    /// May this server's copies be made by the primary?
+    pub(super) fn may_seed(&self) -> bool {
         let instance = &self.common.instance;
         let row = instance.hadr.groups.find(|g| g.group_id == self.id());
         let own = self.replica(self.me.number());
-        let is_wanted = !self.is_primary()
+        !self.is_primary()
             && !self.is_removed()
             && row.is_some_and(|g| g.creates_databases)
             && own.is_some_and(|r| {
                 r.seeding_mode == SeedingMode::Automatic
                     && r.availability_mode != AvailabilityMode::ConfigurationOnly
-            });
-        if !is_wanted {
+            })
+    }
+
+    fn missing(&self) -> Vec<GroupDatabaseDef> {
+        if !self.may_seed() {
             return Vec::new();
         }
+        let instance = &self.common.instance;
         let def = self.def();
-        let lacks = |d: &&GroupDatabaseDef| instance.database_named(&d.name).is_none();
+        let lacks = |d: &&GroupDatabaseDef| {
+            instance.database_named(&d.name).is_none()
+                || self.is_closed_to_revert(d.group_database_id)
+        };
         def.databases.iter().filter(lacks).cloned().collect()
     }
 
@@ -795,6 +840,7 @@ impl Group {
             group: Arc::downgrade(self),
             operation,
             database: database.clone(),
+            over: self.common.instance.database_named(&database.name),
             state: Mutex::default(),
             changed: Condvar::new(),
         });
@@ -843,13 +889,17 @@ impl Group {
             }
             if state.kept_pages > 0 {
                 self.common.log(&format!(
-                    "Automatic seeding of database '{}': {} pages were there from an earlier copy and were not sent again.",
+                    "Automatic seeding of database '{}': {} pages were there already and were not sent.",
                     incoming.database.name, state.kept_pages
                 ));
             }
             let failed = state.failed.take();
             definition.ok_or_else(|| failed.unwrap_or_else(|| broken("the server stops")))?
         };
+        if incoming.over.is_some() {
+            let id = incoming.database.group_database_id;
+            return self.ask(move |group| group.reverted(id));
+        }
         let instance = &self.common.instance;
         instance.adopt_database(definition)?;
         let (row, name) = (self.def().id, incoming.database.name.clone());

@@ -62,6 +62,10 @@ impl Group {
         };
         let empty = self.empty(part, own);
         match &part.state {
+            PartState::Down if self.is_reverting(part.id) => vec![DatabaseReplicaState {
+                synchronization: SynchronizationState::Reverting,
+                ..empty
+            }],
             PartState::Down => vec![empty],
             PartState::Followed {
                 secondary,
