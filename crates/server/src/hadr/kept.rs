@@ -63,6 +63,15 @@ pub(super) fn same_pages(body: &[u8]) -> Option<(u16, PageRun)> {
     Some((u16::from_le_bytes(*file), PageRun { first, count }))
 }
 
+/// Bytes that were read for a part of a copy, as they lie on disk: pages that stay travel as a few bytes, and were read all the same.
+pub(super) fn bytes_read(part: &[u8]) -> u64 {
+    let stays = match part.split_first() {
+        Some((&SAME, body)) => same_pages(body).map_or(0, |(_, run)| u64::from(run.count)),
+        _ => 0,
+    };
+    stays * PAGE_BYTES as u64 + part.len() as u64
+}
+
 // --- the primary's side
 
 /// Sums that a secondary has told and that are still to be compared.
@@ -235,5 +244,21 @@ impl Source for Claims {
             }),
             None => Pull::Nothing,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_stay_count_as_what_was_read_of_them() {
+        let run = PageRun {
+            first: 70,
+            count: 448,
+        };
+        let part = same_part(3, run);
+        assert_eq!(bytes_read(&part), 448 * 8192 + part.len() as u64);
+        assert_eq!(bytes_read(&[2; 57_351]), 57_351);
     }
 }

@@ -19,7 +19,7 @@
 //! else has such files, since their names have the database's id in the group.
 
 use super::group::{Group, hex};
-use super::kept::{Claims, KEEPS, Known, SAME, Sums, same_pages, same_part, sum_of};
+use super::kept::{Claims, KEEPS, Known, SAME, Sums, bytes_read, same_pages, same_part, sum_of};
 use super::pace::Pace;
 use super::packing::{PACKED, Packing, unpacked};
 use super::part::PartState;
@@ -264,7 +264,7 @@ impl Outgoing {
         (packed, is_packed)
     }
 
-    /// So many bytes leave, as they are on disk.
+    /// So many bytes were read for what leaves.
     fn keep_pace(&self, group: &Group, bytes: u64) {
         let bytes_per_s = group
             .common
@@ -444,7 +444,7 @@ impl Source for Outgoing {
         match self.next() {
             Ok(Next::Part(part)) => {
                 let bytes = part.len() as u64;
-                self.keep_pace(&group, bytes);
+                self.keep_pace(&group, bytes_read(&part));
                 let is_over = part.first() == Some(&END);
                 let (part, is_packed) = self.packed(&group, &link, part);
                 group.note_parts(self.operation, bytes, part.len() as u64, is_packed);
