@@ -33,7 +33,7 @@ pub struct Accumulator {
     state: State,
     /// Keys of the values seen, with DISTINCT.
     seen: Option<HashSet<Vec<u8>>>,
-    /// Memory of keys and pieces, roughly.
+    /// Memory of keys and pieces, roughly, and of the longest extreme so far.
     kept_bytes: usize,
 }
 
@@ -152,7 +152,7 @@ impl Accumulator {
         }
     }
 
-    /// Memory of the keys and pieces that are kept, roughly.
+    /// Memory of the keys, pieces and long texts that are kept, roughly.
     pub fn kept_bytes(&self) -> usize {
         self.kept_bytes
     }
@@ -160,7 +160,8 @@ impl Accumulator {
     /// Memory of the whole, roughly.
     pub fn bytes(&self) -> usize {
         let value = match &self.state {
-            State::Extreme(value) => row_bytes(std::slice::from_ref(value)),
+            // What a long text takes is kept memory already.
+            State::Extreme(_) => size_of::<Value>(),
             _ => 0,
         };
         size_of::<Accumulator>() + value + self.kept_bytes
@@ -202,6 +203,9 @@ impl Accumulator {
             }
         } else {
             self.take(call, value)?;
+            if let State::Extreme(value) = &self.state {
+                kept += value.outside_bytes().saturating_sub(self.kept_bytes);
+            }
         }
         self.kept_bytes += kept;
         Ok(kept)

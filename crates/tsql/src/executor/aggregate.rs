@@ -237,6 +237,8 @@ impl Groups {
         let columns = columns_of_sets(node, sets, batch, &nothing);
         let mut row_values = Vec::new();
         for (set, columns) in columns.iter().enumerate() {
+            // There may be thousands of sets, and each row goes to disk for each.
+            cx.tick(batch.len() as u32)?;
             let (mut known, mut places) = (Vec::new(), Vec::new());
             for row in 0..batch.len() {
                 key_in_set(node, set, columns, row, &mut self.buffer);

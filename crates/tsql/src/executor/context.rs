@@ -6,6 +6,7 @@
 use super::batch::RowBatch;
 use super::counts::ActualRows;
 use super::kept_rows::KeptRows;
+use super::memo::Memo;
 use super::operator::{Operator, build};
 use super::plan::Plan;
 use super::value_set::ValueSet;
@@ -130,7 +131,7 @@ pub struct SubplanState {
     pub operator: Option<Box<dyn Operator>>,
     pub batch: RowBatch,
     /// Results by the parameters they depend on.
-    pub memo: HashMap<Vec<u8>, Value>,
+    pub memo: Memo,
     /// What is known of the values of an IN subquery, by the parameters they depend on.
     pub sets: HashMap<Vec<u8>, Known>,
     /// Memory of the sets of one that depends on some.

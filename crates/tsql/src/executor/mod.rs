@@ -31,6 +31,7 @@ mod kept;
 mod kept_rows;
 mod key_table;
 mod known_rows;
+mod memo;
 mod merge_join;
 mod nested_loop;
 mod numbering;

@@ -121,7 +121,9 @@ impl PerGroup {
             return Ok(());
         }
         self.kept_bytes += kept;
-        if !cx.reserve(kept) && self.kept_bytes >= KEPT_MIN {
+        // An extreme stays with its group; that its memory is counted keeps further groups away.
+        let can_go = is_distinct(call) || call.function == F::StringAgg;
+        if !cx.reserve(kept) && can_go && self.kept_bytes >= KEPT_MIN {
             self.set_aside(call, cx)?;
         }
         Ok(())

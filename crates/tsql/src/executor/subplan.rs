@@ -13,8 +13,8 @@ use daruma_syntax::ast::CompareOp;
 use daruma_value::compare::{compare, write_key};
 use daruma_value::{CollationId, Value};
 
-/// Remembered results of one subquery; beyond this it starts anew.
-const MEMO_MAX: usize = 65_536;
+/// Sets of values of one subquery; beyond this they begin anew.
+const SETS_MAX: usize = 65_536;
 /// First bytes of a key that stands for computed values, for the parameters in their place, and of text or bytes in one.
 const COMPUTED: u8 = 1;
 const AS_READ: u8 = 0;
@@ -106,9 +106,6 @@ fn remembered(
             return Ok(known.clone());
         }
         let value = run(state)?;
-        if state.memo.len() >= MEMO_MAX {
-            state.memo.clear();
-        }
         state.memo.insert(key, value.clone());
         Ok(value)
     })
@@ -220,7 +217,7 @@ fn set_under<'s>(
             Known::Values(set) if depends => set.bytes(),
             _ => 0,
         };
-        if state.set_bytes + bytes > SETS_BYTES_MAX || state.sets.len() >= MEMO_MAX {
+        if state.set_bytes + bytes > SETS_BYTES_MAX || state.sets.len() >= SETS_MAX {
             state.sets.clear();
             cx.release(std::mem::take(&mut state.set_bytes));
         }

@@ -158,6 +158,55 @@ fn set_operations_whose_keys_do_not_fit_change_nothing() {
     }
 }
 
+/// Without a sort below them, so that a file is theirs; below a loop they start again.
+#[test]
+fn grouping_sets_and_percentages_that_do_not_fit_go_to_disk() {
+    let host = host();
+    let long = "SELECT a.id, a.k, v.n, REPLICATE('x', 300) + CAST(a.id % 2900 AS varchar(9)) AS s FROM a CROSS JOIN (VALUES (1), (2)) v (n)";
+    let percent = "SELECT TOP (70) PERCENT id, REPLICATE('x', 900) + t AS s FROM a";
+    let again = |query: &str| {
+        format!(
+            "SELECT w.n, q.c, q.m FROM (VALUES (1), (2)) w (n) CROSS APPLY (SELECT COUNT(*) AS c, MAX(z.s) AS m FROM ({query}) z) q"
+        )
+    };
+    let queries = [
+        format!(
+            "SELECT s, k, GROUPING(s), GROUPING(k), COUNT(*), SUM(n), MIN(s) FROM ({long}) x GROUP BY CUBE (s, k)"
+        ),
+        format!("SELECT s, n, COUNT(DISTINCT id), MAX(id) FROM ({long}) x GROUP BY ROLLUP (s, n)"),
+        format!(
+            "SELECT s, k, COUNT(*) FROM ({long}) x GROUP BY GROUPING SETS ((s), (k), (s), (), ())"
+        ),
+        again(&format!(
+            "SELECT x.s, COUNT(*) AS g FROM ({long}) x WHERE x.id % 3 < w.n GROUP BY ROLLUP (x.s, x.k)"
+        )),
+        format!("{percent} ORDER BY id"),
+        again(&format!("{percent} WHERE id % 3 < w.n ORDER BY id")),
+    ];
+    for query in queries {
+        host.grant_bytes.set(64 << 20);
+        let before = host.fresh_id();
+        let expected = bag(&host, &query);
+        assert_eq!(host.fresh_id(), before + 1, "{query}: no file is needed");
+        host.grant_bytes.set(10_000);
+        assert!(bag(&host, &query) == expected, "{query}");
+        assert!(host.fresh_id() > before + 2, "{query}: a file is used");
+    }
+}
+
+/// The keys alone would fit: the longest text of each group takes the memory.
+#[test]
+fn groups_of_long_extremes_go_to_disk() {
+    let host = host();
+    let query = "SELECT x.g, MAX(x.s), MIN(x.s), COUNT(*) FROM (SELECT id / 2 AS g, REPLICATE('x', 3000) + t AS s FROM a) x GROUP BY x.g";
+    let before = host.fresh_id();
+    let expected = bag(&host, query);
+    assert_eq!(host.fresh_id(), before + 1, "no file is needed");
+    host.grant_bytes.set(2_000_000);
+    assert!(bag(&host, query) == expected);
+    assert!(host.fresh_id() > before + 2, "a file is used");
+}
+
 /// An operator below gives its memory back while the grouping above has rows on disk already.
 #[test]
 fn a_key_whose_rows_are_on_disk_is_one_group_when_memory_comes_back() {

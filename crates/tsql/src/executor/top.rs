@@ -2,6 +2,7 @@
 
 use super::batch::RowBatch;
 use super::context::Ctx;
+use super::kept_rows::KeptRows;
 use super::operator::{Operator, build};
 use super::plan::TopNode;
 use crate::error::{Result, SqlError};
@@ -16,8 +17,8 @@ pub struct TopOp {
     batch: RowBatch,
     state: Option<Limits>,
     last: Vec<Value>,
-    /// All rows, when a percentage of them is wanted.
-    gathered: Option<Vec<RowBatch>>,
+    /// All rows, when a percentage of them is wanted, and the next of them.
+    gathered: Option<(KeptRows, usize)>,
 }
 
 struct Limits {
@@ -93,29 +94,29 @@ impl TopOp {
             Some(p) if (0.0..=100.0).contains(&p) => p,
             _ => return Err(bad_count("Percent values must be between 0 and 100.", 1031)),
         };
-        let mut all = Vec::new();
+        let mut all = KeptRows::of(self.node.input.schema.len());
         let mut batch = RowBatch::new();
         while self.input.next(cx, &mut batch)? {
             cx.tick(batch.len() as u32)?;
-            all.push(std::mem::take(&mut batch));
+            batch.rows().try_for_each(|row| all.add(row, cx))?;
         }
-        let rows: usize = all.iter().map(RowBatch::len).sum();
-        all.reverse();
-        self.gathered = Some(all);
+        all.finish()?;
+        let rows = all.len();
+        self.gathered = Some((all, 0));
         Ok((rows as f64 * percent / 100.0).ceil() as u64)
     }
 
     fn pull(&mut self, cx: &Ctx<'_>) -> Result<bool> {
-        match &mut self.gathered {
-            Some(all) => match all.pop() {
-                Some(batch) => {
-                    self.batch = batch;
-                    Ok(true)
-                }
-                None => Ok(false),
-            },
-            None => self.input.next(cx, &mut self.batch),
+        let Some((all, at)) = &mut self.gathered else {
+            return self.input.next(cx, &mut self.batch);
+        };
+        self.batch.reset(self.node.input.schema.len());
+        while *at < all.len() && !self.batch.is_full() {
+            cx.tick(1)?;
+            self.batch.push_slice(all.row(*at)?);
+            *at += 1;
         }
+        Ok(!self.batch.is_empty())
     }
 
     fn is_tie(&self, row: &[Value]) -> bool {
@@ -178,7 +179,9 @@ impl Operator for TopOp {
 
     fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()> {
         self.state = None;
-        self.gathered = None;
+        if let Some((mut all, _)) = self.gathered.take() {
+            all.clear(self.node.input.schema.len(), cx);
+        }
         self.input.rewind(cx)
     }
 }
