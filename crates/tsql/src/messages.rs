@@ -2108,6 +2108,11 @@ const MESSAGES: &[Message] = &[
         16,
         "Granted or revoked privilege %ls is not compatible with object.",
     ),
+    m(
+        4611,
+        16,
+        "To revoke or deny grantable privileges, specify the CASCADE option.",
+    ),
     m(4613, 16, "Grantor does not have GRANT permission."),
     m(4615, 16, "Invalid column name '%.*ls'."),
     m(

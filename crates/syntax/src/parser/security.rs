@@ -60,8 +60,9 @@ impl Parser<'_> {
             return Err(self.unexpected());
         }
         let principals = self.list(Self::principal)?;
-        let with_grant_option = self.eat_words(&[K::WITH, K::GRANT, K::OPTION]);
-        let cascade = self.eat(K::CASCADE);
+        let grants = verb == GrantVerb::Grant;
+        let with_grant_option = grants && self.eat_words(&[K::WITH, K::GRANT, K::OPTION]);
+        let cascade = !grants && self.eat(K::CASCADE);
         let as_principal = if self.eat(K::AS) {
             Some(self.principal()?)
         } else {

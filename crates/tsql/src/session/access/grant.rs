@@ -2,7 +2,8 @@
 //!
 //! Theory: a principal has at most one entry for a permission on a securable; each statement replaces or removes it.
 //! Permissions on the server and on logins lie in the grantee's login, those of a database in the database's catalog, so
-//! they commit and roll back with the transaction.
+//! they commit and roll back with the transaction. Who may hand a permission on loses it, or that, with CASCADE alone (4611); then those
+//! lose it too, or are denied it, to whom he has handed it on, and to whom they have.
 
 use super::super::definition_locks;
 use super::{DBO, Execution, Securable, ServerRights, class};
@@ -228,7 +229,7 @@ impl Execution<'_> {
                     state: PermissionState::Grant,
                     grantor: rights.login.as_ref().map_or(1, |l| l.id),
                 };
-                put(grant, &mut fresh.permissions, entry);
+                put(grant, &mut fresh.permissions, entry)?;
             }
             Ok(())
         };
@@ -523,12 +524,57 @@ impl Execution<'_> {
                 grantor,
             };
             for column in columns {
-                put(grant, &mut list, entry(*column));
+                put(grant, &mut list, entry(*column))?;
             }
             let set = PermissionSet { grantee, list };
             self.state
-                .change(database, Change::PutPermissions(Put::of(old, set)))
+                .change(database, Change::PutPermissions(Put::of(old, set)))?;
+            match grant.cascade && grant.verb != GrantVerb::Grant {
+                true => columns.iter().try_for_each(|column| {
+                    self.take_what_was_handed_on(database, grant.verb, &entry(*column), grantee)
+                }),
+                false => Ok(()),
+            }
         })
+    }
+
+    /// Takes a permission from those to whom `first` has handed it on, and from those to whom these have, or denies it to them.
+    fn take_what_was_handed_on(
+        &self,
+        database: daruma_base::DatabaseId,
+        verb: GrantVerb,
+        taken: &PermissionDef,
+        first: i32,
+    ) -> Result<()> {
+        let is_it = |p: &PermissionDef| {
+            let about = (p.class, p.major) == (taken.class, taken.major);
+            let covers = taken.minor == 0 || p.minor == taken.minor;
+            about && covers && p.permission == taken.permission && p.state != PermissionState::Deny
+        };
+        let mut grantors = vec![first];
+        while let Some(grantor) = grantors.pop() {
+            let catalog = self.state.catalog(database)?;
+            for old in catalog.permissions().filter(|set| set.grantee != first) {
+                let is_from_him = |p: &PermissionDef| p.grantor == grantor && is_it(p);
+                if !old.list.iter().any(is_from_him) {
+                    continue;
+                }
+                let mut set = (**old).clone();
+                match verb {
+                    GrantVerb::Deny => {
+                        for entry in set.list.iter_mut().filter(|p| is_from_him(p)) {
+                            entry.state = PermissionState::Deny;
+                            entry.grantor = taken.grantor;
+                        }
+                    }
+                    _ => set.list.retain(|p| !is_from_him(p)),
+                }
+                grantors.push(set.grantee);
+                self.state
+                    .change(database, Change::PutPermissions(Put::over(old, set)))?;
+            }
+        }
+        Ok(())
     }
 
     /// Whose permission it is that the session hands on, on these columns; `None` where it may not.
@@ -582,14 +628,26 @@ fn owner_of_securable(catalog: &DatabaseCatalog, on: Securable) -> i32 {
     }
 }
 
-/// Puts an entry in place, or takes it away. One on the whole object replaces those on its columns.
-fn put(grant: &Grant, list: &mut Vec<PermissionDef>, entry: PermissionDef) {
+/// Puts an entry in place, or takes it away. One on the whole object replaces those on its columns. Error 4611 where one that may be
+/// handed on would go without CASCADE.
+fn put(grant: &Grant, list: &mut Vec<PermissionDef>, entry: PermissionDef) -> Result<()> {
     let about = |p: &PermissionDef| {
         p.class == entry.class && p.major == entry.major && p.permission == entry.permission
     };
     let same = |p: &PermissionDef| about(p) && p.minor == entry.minor;
+    let goes = |p: &PermissionDef| same(p) || about(p) && entry.minor == 0;
+    let is_grantable = |p: &PermissionDef| p.state == PermissionState::GrantWithOption && goes(p);
+    let takes = grant.verb != GrantVerb::Grant;
+    if takes && !grant.cascade && list.iter().any(is_grantable) {
+        return Err(messages::error(4611, &[]));
+    }
+    if takes && grant.grant_option_for {
+        let losing = list.iter_mut().filter(|p| is_grantable(p));
+        losing.for_each(|p| p.state = PermissionState::Grant);
+        return Ok(());
+    }
     let old = list.iter().find(|p| same(p)).map(|p| p.state);
-    list.retain(|p| !(same(p) || about(p) && entry.minor == 0));
+    list.retain(|p| !goes(p));
     let state = match grant.verb {
         ast::GrantVerb::Grant if grant.with_grant_option => PermissionState::GrantWithOption,
         GrantVerb::Grant if old == Some(PermissionState::GrantWithOption) => {
@@ -597,10 +655,10 @@ fn put(grant: &Grant, list: &mut Vec<PermissionDef>, entry: PermissionDef) {
         }
         GrantVerb::Grant => PermissionState::Grant,
         GrantVerb::Deny => PermissionState::Deny,
-        GrantVerb::Revoke if grant.grant_option_for && old.is_some() => PermissionState::Grant,
-        GrantVerb::Revoke => return,
+        GrantVerb::Revoke => return Ok(()),
     };
     list.push(PermissionDef { state, ..entry });
+    Ok(())
 }
 
 /// Does a function give one value?
