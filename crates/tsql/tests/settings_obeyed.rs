@@ -61,6 +61,31 @@ fn instead_of_triggers_are_fired_without_nested_triggers() {
 }
 
 #[test]
+fn triggers_of_definitions_count_among_nested_triggers() {
+    let server = Server::with_setup(&[
+        "CREATE DATABASE d",
+        "USE d; CREATE TABLE a (id int); CREATE TABLE b (id int); CREATE TABLE e (id int)",
+        "USE d; EXEC ('CREATE TRIGGER ta ON a AFTER INSERT AS INSERT b SELECT id FROM inserted');
+         EXEC ('CREATE TRIGGER te ON e INSTEAD OF INSERT AS EXEC (''CREATE TABLE f (id int)'')');
+         EXEC ('CREATE TRIGGER of_tables ON DATABASE FOR CREATE_TABLE AS INSERT a VALUES (1)')",
+    ]);
+    let mut c = server.connect_to("d");
+    let counts = "SELECT CONCAT((SELECT COUNT(*) FROM a), (SELECT COUNT(*) FROM b))";
+    configure(&mut c, "nested triggers", 0);
+    c.done("CREATE TABLE g (id int)");
+    assert_eq!(
+        c.scalar(counts),
+        "10",
+        "a trigger of definitions fires none"
+    );
+    c.done("INSERT e VALUES (1)");
+    assert_eq!(c.scalar(counts), "20", "an INSTEAD OF trigger fires it");
+    configure(&mut c, "nested triggers", 1);
+    c.done("CREATE TABLE h (id int)");
+    assert_eq!(c.scalar(counts), "31");
+}
+
+#[test]
 fn new_sessions_begin_with_the_user_options_of_the_server() {
     let server = Server::new();
     let mut c = server.connect();

@@ -149,9 +149,10 @@ impl Execution<'_> {
         }
     }
 
-    /// With `nested triggers` 0 an AFTER trigger is fired by nothing that another one changes.
-    fn may_cascade(&self) -> bool {
-        let is_after = |f: &Frame| f.trigger.as_ref().is_some_and(|t| !t.instead_of);
+    /// With `nested triggers` 0 nothing that an AFTER trigger does fires another one; those of definitions are such too.
+    pub(super) fn may_cascade(&self) -> bool {
+        let is_instead = |f: &Frame| f.trigger.as_ref().is_some_and(|t| t.instead_of);
+        let is_after = |f: &Frame| f.kind == FrameKind::Trigger && !is_instead(f);
         let configuration = &self.state.instance.configuration;
         configuration.in_use("nested triggers") != 0
             || !self.state.frames.borrow().iter().any(is_after)

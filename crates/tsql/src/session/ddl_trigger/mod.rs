@@ -84,7 +84,7 @@ impl Execution<'_> {
 
     /// Runs the triggers of what a statement has done.
     pub(crate) fn fire(&self, told: &Told, text: &str) -> Result<()> {
-        if told.0.is_empty() || self.state.is_own.get() || !self.may_cascade_ddl() {
+        if told.0.is_empty() || self.state.is_own.get() || !self.may_cascade() {
             return Ok(());
         }
         self.with_transaction_counted(|| {
@@ -96,11 +96,6 @@ impl Execution<'_> {
             }
             Ok(())
         })
-    }
-
-    /// With `nested triggers` 0 nothing that a trigger does fires one.
-    fn may_cascade_ddl(&self) -> bool {
-        self.state.instance.configuration.in_use("nested triggers") != 0 || !self.in_trigger()
     }
 
     fn run_ddl_trigger(
@@ -142,7 +137,12 @@ impl Execution<'_> {
 
     /// Direct recursion is off unless the database asks for it, as for triggers of tables.
     fn is_recursive_ddl(&self, home: DatabaseId, trigger: i32) -> bool {
-        let runs = self.top(|f| f.event.is_some() && f.home == home && f.object_id == trigger);
+        let is_it = |f: &Frame| f.event.is_some() && f.home == home && f.object_id == trigger;
+        let frames = self.state.frames.borrow();
+        let mut running = frames.iter().rev();
+        // Texts and procedures that a trigger runs are its own doing.
+        let innermost = running.find(|f| f.kind == FrameKind::Trigger);
+        let runs = innermost.is_some_and(is_it);
         let entry = self.state.instance.database(home);
         runs && !entry.is_some_and(|e| e.def().option_is_on("RECURSIVE_TRIGGERS"))
     }
