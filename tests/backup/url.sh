@@ -3,7 +3,8 @@
 #
 # Starts a private server, moto (S3) and Azurite (Azure blobs) on loopback ports, backs a database up to several URLs of
 # each, plain and encrypted, restores it from them, and checks that both hold the same rows; then once more through a
-# proxy that cuts connections, so that parts have to be sent and read again. Installs the emulators, pinned, into
+# proxy that cuts connections, so that parts have to be sent and read again. At last two servers are a cluster with a
+# witness in each, one of them is killed, and the other leads on. Installs the emulators, pinned, into
 # target/emulators. Ends with "N passed, N failed".
 set -euo pipefail
 
@@ -25,9 +26,11 @@ binary=$(daruma_binary "$root")
 built="${EMULATORS:-$root/target/emulators}"
 scratch=$(mktemp -d)
 emulators=()
+declare -A node_pid=() node_port=() node_address=()
 SERVER_PID=
 cleanup() {
     stop_server
+    for pid in "${node_pid[@]}"; do kill -KILL "$pid" 2> /dev/null || true; done
     for pid in "${emulators[@]}"; do kill "$pid" 2> /dev/null || true; done
     rm -rf "$scratch"
 }
@@ -167,6 +170,69 @@ check 'cut connections' "$(sql "BACKUP DATABASE d TO $stripes WITH FORMAT, NO_CO
 check 'cut connections, restore' "$(sql "RESTORE DATABASE r FROM $stripes WITH REPLACE, MOVE 'd' TO 'r.mdf', MOVE 'd_log' TO 'r.ldf'" 2>&1)" 'RESTORE DATABASE successfully processed'
 check 'cut connections, rows' "$(sql "SET NOCOUNT ON $sum r.dbo.t")" "^$before\$"
 check 'history' "$(sql "SELECT COUNT(*) FROM msdb.dbo.backupmediafamily WHERE device_type = 9")" '^20$'
+
+stop_server
+
+# --- witnesses
+
+start_node() { # NAME
+    local log="$scratch/$1.log" waited=0
+    : > "$log"
+    MSSQL_SA_PASSWORD="$DARUMA_PASSWORD" "$binary" serve --data "$scratch/$1" --listen "127.0.0.1:${node_port[$1]}" \
+        --server-name "$1" --memory 128M 2>> "$log" >> "$log.out" &
+    node_pid[$1]=$!
+    until grep -q '^ready' "$log" || [ "$waited" -gt 1200 ]; do waited=$((waited + 1)); sleep 0.05; done
+}
+kill_node() { # NAME
+    kill -KILL "${node_pid[$1]}"
+    wait "${node_pid[$1]}" 2> /dev/null || true
+    unset "node_pid[$1]"
+}
+of_node() { # NAME QUERY
+    "$binary" sql -C -S "127.0.0.1,${node_port[$1]}" -U sa -P "$DARUMA_PASSWORD" -W -h -1 -s '|' -Q "SET NOCOUNT ON; $2" 2>&1 || true
+}
+until_node() { # NAME QUERY PATTERN: what it said last
+    local found= waited=0
+    until found=$(of_node "$1" "$2") && grep -q -- "$3" <<< "$found" || [ "$waited" -gt 150 ]; do waited=$((waited + 1)); sleep 0.2; done
+    echo "$found"
+}
+cluster() { # NAME ARGUMENTS
+    local name="$1"
+    shift
+    "$binary" cluster "$@" --data "$scratch/$name" 2>&1 || true
+}
+
+for name in ALFA BRAVO; do node_port[$name]=$(free_port) node_address[$name]="127.0.0.1:$(free_port)"; done
+token=$("$binary" cluster create main --address "${node_address[ALFA]}" --node ALFA --data "$scratch/ALFA" 2> /dev/null)
+start_node ALFA
+cluster BRAVO join "$token" --address "${node_address[BRAVO]}" --node BRAVO > /dev/null
+start_node BRAVO
+nodes="SELECT COUNT(*) FROM sys.dm_hadr_cluster_members WHERE member_type = 0 AND number_of_quorum_votes + member_state = 2"
+lost="SELECT member_name, member_state_desc FROM sys.dm_hadr_cluster_members WHERE member_state = 0"
+witness="SELECT member_type_desc, member_state_desc, number_of_quorum_votes FROM sys.dm_hadr_cluster_members WHERE member_type = 3"
+known="SELECT COUNT(*) FROM sys.dm_hadr_cluster_members WHERE member_type = 0 AND member_state = 1"
+check 'two nodes' "$(until_node ALFA "$known" '^2$') $(until_node BRAVO "$known" '^2$')" '^2 2$'
+check 'no credential for a witness' "$(cluster ALFA set-witness "$s3/witness")" 'no credential'
+for name in ALFA BRAVO; do
+    of_node "$name" "CREATE CREDENTIAL [$s3] WITH IDENTITY = 'S3 Access Key', SECRET = 'key:secret'
+CREATE CREDENTIAL [$azure] WITH IDENTITY = 'devstoreaccount1', SECRET = '$azure_key'" > /dev/null
+done
+for kind in s3 azure; do
+    base=${!kind}
+    check "$kind witness" "$(cluster ALFA set-witness "$base/witness/main")" '^$'
+    check "$kind witness votes" "$(until_node BRAVO "$witness" 'CLOUD_WITNESS|UP|1')" 'CLOUD_WITNESS|UP|1'
+    check "$kind witness in show" "$(cluster BRAVO show)" "cloud $base/witness/main (Online)"
+    for name in ALFA BRAVO; do
+        other=ALFA
+        [ "$name" = BRAVO ] || other=BRAVO
+        kill_node "$name"
+        check "$kind witness, $name killed" "$(until_node "$other" "$lost" "$name|DOWN")" "$name|DOWN"
+        check "$kind witness, a change is agreed on" "$(cluster "$other" priority "$name")" '^$'
+        start_node "$name"
+        check "$kind witness, $name is back" "$(until_node "$name" "$nodes" '^2$')" '^2$'
+    done
+done
+check 'quorum type' "$(of_node ALFA 'SELECT quorum_type, quorum_type_desc FROM sys.dm_hadr_cluster')" '5|CLOUD_WITNESS'
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

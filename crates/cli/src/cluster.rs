@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use daruma_cli::aligned::print_aligned;
 use daruma_cluster::{
     ClusterView, Command, ControlError, LossView, Newcomer, Outcome, Request, Response, SetupError,
-    WitnessKind, WitnessPlace, ask, create, folder_in, join,
+    WitnessKind, WitnessPlace, ask, create, folder_in, is_cloud, join,
 };
 use daruma_server::program::host_name;
 use serde_json::json;
@@ -57,9 +57,10 @@ enum ClusterCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Give the cluster a witness in a folder or on a disk that all nodes reach by this path, or none
+    /// Give the cluster a witness in a folder, on a disk or in a cloud's storage that all nodes reach by this path or URL, or none
     SetWitness {
-        /// The folder or the disk, or `none`
+        /// The folder, the disk, `s3://HOST/BUCKET/..` or `https://ACCOUNT.blob.core.windows.net/CONTAINER/..` (CREATE CREDENTIAL on
+        /// each node says with what), or `none`
         #[arg(value_name = "PATH")]
         path: String,
         /// It is a block device, or a file in its place: its first 9 MiB are the witness' from now on
@@ -98,6 +99,7 @@ Examples:
       on each of the others, before they are started
   daruma cluster set-witness /mnt/share --data /var/daruma
   daruma cluster set-witness --disk /dev/disk/by-id/shared --data /var/daruma
+  daruma cluster set-witness https://account.blob.core.windows.net/witnesses/main --data /var/daruma
   daruma cluster show --data /var/daruma";
 
 /// What a node says of itself.
@@ -131,7 +133,7 @@ enum ClusterFailure {
     Unknown(String),
     #[error("{0} is no node of the cluster")]
     NoNode(String),
-    #[error("{0} is no absolute path: every node must reach the witness by it")]
+    #[error("{0} is neither an absolute path nor a URL: every node must reach the witness by it")]
     Path(String),
     #[error(
         "this takes the word of the others away for good; say --the-others-are-gone if they are"
@@ -275,7 +277,7 @@ impl Node {
     fn set_witness(&self, path: &str, disk: bool) -> Result<(), ClusterFailure> {
         let place = match path {
             "none" if !disk => None,
-            path if !path.starts_with('/') => {
+            path if !path.starts_with('/') && (disk || !is_cloud(path)) => {
                 return Err(ClusterFailure::Path(path.to_string()));
             }
             path => {
@@ -323,6 +325,7 @@ fn print(view: &ClusterView) {
         let kind = match witness.kind {
             WitnessKind::Share => "",
             WitnessKind::Disk => "disk ",
+            WitnessKind::Cloud => "cloud ",
         };
         println!("Witness         {kind}{} ({})", witness.path, witness.state);
     }

@@ -33,7 +33,7 @@ pub use runtime::{
 pub use setup::{Newcomer, SetupError, create, join};
 pub use state::{
     ClusterState, GROUPS_MAX, GroupId, GroupState, NodeState, PATH_BYTES_MAX, TEXT_CHARS_MAX,
-    WitnessKind, WitnessPlace,
+    WitnessKind, WitnessPlace, is_cloud,
 };
 pub use store::{Store, Stored};
 pub use token::Token;

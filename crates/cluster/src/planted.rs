@@ -29,6 +29,8 @@ pub enum Bug {
     DiskBlindWrite,
     /// A record that another node has proposed on a disk witness is passed over.
     DiskForgetsProposals,
+    /// A write of a cloud witness replaces what came in between.
+    CloudBlindWrite,
     /// A leader that hears of no quorum leads on, and keeps the others from electing.
     LeadsWithoutQuorum,
     /// A node is told that it has left for good before those who stay have agreed.

@@ -62,7 +62,7 @@ pub struct NodeState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WitnessPlace {
-    /// The folder that the nodes share, as each of them reaches it; `disk:` and the path for a disk.
+    /// The folder that the nodes share, as each of them reaches it; `disk:` and the path for a disk; a URL for a cloud's storage.
     pub path: String,
     /// Drawn at random by each `set-witness`: a witness that forgot is another witness.
     pub id: u128,
@@ -76,9 +76,17 @@ pub enum WitnessKind {
     Share,
     /// A block device, or a file in its place.
     Disk,
+    /// An object in S3 or Azure.
+    Cloud,
 }
 
 const DISK_SCHEME: &str = "disk:";
+const CLOUD_SCHEMES: [&str; 3] = ["s3://", "https://", "http://"];
+
+/// Is this the URL of a place in a cloud's storage?
+pub fn is_cloud(path: &str) -> bool {
+    CLOUD_SCHEMES.iter().any(|scheme| path.starts_with(scheme))
+}
 
 impl WitnessPlace {
     /// A block device, or a file in its place.
@@ -89,9 +97,10 @@ impl WitnessPlace {
 
     /// What the record is kept in.
     pub fn kind(&self) -> WitnessKind {
-        match self.path.starts_with(DISK_SCHEME) {
-            true => WitnessKind::Disk,
-            false => WitnessKind::Share,
+        match self.path.as_str() {
+            path if path.starts_with(DISK_SCHEME) => WitnessKind::Disk,
+            path if is_cloud(path) => WitnessKind::Cloud,
+            _ => WitnessKind::Share,
         }
     }
 

@@ -60,6 +60,7 @@ fn options(folder: &Path) -> ClusterOptions {
             ..Timing::default()
         },
         listen: None,
+        cloud: None,
         log: Arc::new(|text| eprintln!("{text}")),
     }
 }

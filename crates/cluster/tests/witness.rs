@@ -1,5 +1,6 @@
-//! The witness in a real folder, and on a disk: who is paused cannot replace what came in between, and a copy that was put back is refused.
+//! The witness in a real folder, on a disk, and in a cloud's storage: who is paused cannot replace what came in between, and a copy that was put back is refused.
 
+mod clouds;
 mod disks;
 
 use daruma_cluster::witness::{FileShare, WitnessAsk, WitnessFault, WitnessOp, WitnessStore};

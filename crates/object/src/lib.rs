@@ -1,4 +1,4 @@
-//! Backup devices in object storage: Azure blobs and S3, through one library.
+//! Object storage, Azure blobs and S3, through one library: backup devices, and small objects that are put under conditions (`folder`).
 //!
 //! ```text
 //! s3://host[:port]/bucket/key                        identity any, secret ACCESS_KEY:SECRET_KEY
@@ -12,17 +12,24 @@
 //! The engine works on threads with blocking calls; the library wants an async runtime, which lives here, is started
 //! with the first URL, and is seen by nobody else. Plain HTTP is spoken to loopback addresses only.
 
+mod folder;
+
+pub use folder::{Condition, Folder};
+
 use daruma_backup::{BackupError, Credential, Device, Source, Target, UrlDevices};
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
-use object_store::{MultipartId, ObjectStore, ObjectStoreExt, PutPayload};
+use object_store::{
+    ClientOptions, MultipartId, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig,
+};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::Runtime;
 
 /// Bytes of a read: more than one has latency for.
@@ -78,7 +85,7 @@ impl UrlDevices for ObjectDevices {
             source,
         };
         let runtime = self.runtime().map_err(open_error)?;
-        let (store, path) = connect(url, credential).map_err(open_error)?;
+        let (store, path) = connect(url, credential, None).map_err(open_error)?;
         Ok(Arc::new(ObjectDevice {
             url: url.to_string(),
             object: Arc::new(Object {
@@ -113,7 +120,12 @@ fn is_loopback(host: &str) -> bool {
     name == "localhost" || name == "[::1]" || name.starts_with("127.")
 }
 
-fn connect(url: &str, credential: Option<&Credential>) -> io::Result<(Arc<dyn Store>, Path)> {
+/// `limit`: how long a request may take, which is not repeated then.
+fn connect(
+    url: &str,
+    credential: Option<&Credential>,
+    limit: Option<Duration>,
+) -> io::Result<(Arc<dyn Store>, Path)> {
     let parts = split(url).ok_or_else(|| invalid("this is no URL of an object"))?;
     let credential = credential.ok_or_else(|| invalid("no credential fits this URL"))?;
     if parts.scheme == "http" && !is_loopback(parts.host) {
@@ -122,13 +134,30 @@ fn connect(url: &str, credential: Option<&Credential>) -> io::Result<(Arc<dyn St
     // Someone may have chosen a provider for the process before: any will do.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match parts.scheme.to_ascii_lowercase().as_str() {
-        "s3" => s3(&parts, credential),
-        "https" | "http" => azure(&parts, credential),
+        "s3" => s3(&parts, credential, limit),
+        "https" | "http" => azure(&parts, credential, limit),
         _ => Err(invalid("URLs begin with s3:// or https://")),
     }
 }
 
-fn s3(parts: &Parts<'_>, credential: &Credential) -> io::Result<(Arc<dyn Store>, Path)> {
+/// How requests are made that may not take longer than this.
+fn bounded(limit: Duration) -> (ClientOptions, RetryConfig) {
+    let client = ClientOptions::new()
+        .with_timeout(limit)
+        .with_connect_timeout(limit);
+    let retry = RetryConfig {
+        max_retries: 0,
+        retry_timeout: limit,
+        ..RetryConfig::default()
+    };
+    (client, retry)
+}
+
+fn s3(
+    parts: &Parts<'_>,
+    credential: &Credential,
+    limit: Option<Duration>,
+) -> io::Result<(Arc<dyn Store>, Path)> {
     let [bucket, key @ ..] = parts.path.as_slice() else {
         return Err(invalid("the URL names no bucket"));
     };
@@ -141,7 +170,11 @@ fn s3(parts: &Parts<'_>, credential: &Credential) -> io::Result<(Arc<dyn Store>,
     } else {
         "https"
     };
-    let store = AmazonS3Builder::new()
+    let mut builder = AmazonS3Builder::new();
+    if let Some((client, retry)) = limit.map(bounded) {
+        builder = builder.with_client_options(client).with_retry(retry);
+    }
+    let store = builder
         .with_endpoint(format!("{scheme}://{}", parts.host))
         .with_bucket_name(*bucket)
         .with_region(region_of(parts.host))
@@ -162,7 +195,11 @@ fn region_of(host: &str) -> &str {
         .unwrap_or("us-east-1")
 }
 
-fn azure(parts: &Parts<'_>, credential: &Credential) -> io::Result<(Arc<dyn Store>, Path)> {
+fn azure(
+    parts: &Parts<'_>,
+    credential: &Credential,
+    limit: Option<Duration>,
+) -> io::Result<(Arc<dyn Store>, Path)> {
     let (account, endpoint, rest) = match parts.host.split_once(".blob.") {
         Some((account, _)) => (
             account,
@@ -180,7 +217,11 @@ fn azure(parts: &Parts<'_>, credential: &Credential) -> io::Result<(Arc<dyn Stor
     let [container, blob @ ..] = rest else {
         return Err(invalid("the URL names no container"));
     };
-    let builder = MicrosoftAzureBuilder::new()
+    let mut builder = MicrosoftAzureBuilder::new();
+    if let Some((client, retry)) = limit.map(bounded) {
+        builder = builder.with_client_options(client).with_retry(retry);
+    }
+    let builder = builder
         .with_account(account)
         .with_container_name(*container)
         .with_endpoint(endpoint)
@@ -377,6 +418,7 @@ mod tests {
             identity: "a".into(),
             secret: "b2s=".into(),
         };
+        let connect = |url, credential| super::connect(url, credential, None);
         let refused = connect("http://example.com/a/c/b", Some(&credential));
         assert!(refused.is_err_and(|e| e.to_string().contains("loopback")));
         assert!(connect("http://127.0.0.1:1/a/c/b", Some(&credential)).is_ok());

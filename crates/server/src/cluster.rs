@@ -3,8 +3,10 @@
 //! A server is a node if its folder says so (`daruma cluster create`, `join`), and one that cannot be what its folder says does not start: it
 //! would be missed where it is counted on. What it decides of groups is followed in `hadr::owner`.
 
+use crate::cloud::Clouds;
 use crate::error::ServerError;
 use daruma_cluster::{Cluster, ClusterOptions, Timing, WitnessKind, folder_in};
+use daruma_object::ObjectDevices;
 use daruma_tsql::instance::Instance;
 use daruma_tsql::instance::hadr::{ClusterMemberKind, ClusterMemberSeen, ClusterSeen};
 use std::sync::Arc;
@@ -14,7 +16,10 @@ use std::time::Duration;
 const LEAVE_WAIT: Duration = Duration::from_secs(3);
 
 /// Starts the node, if the server is one.
-pub(crate) fn start(instance: &Arc<Instance>) -> Result<Option<Arc<Cluster>>, ServerError> {
+pub(crate) fn start(
+    instance: &Arc<Instance>,
+    objects: &Arc<ObjectDevices>,
+) -> Result<Option<Arc<Cluster>>, ServerError> {
     let folder = folder_in(instance.data_dir());
     let log = instance.clone();
     let options = ClusterOptions {
@@ -22,6 +27,7 @@ pub(crate) fn start(instance: &Arc<Instance>) -> Result<Option<Arc<Cluster>>, Se
         folder: folder.clone(),
         timing: Timing::default(),
         listen: None,
+        cloud: Some(Arc::new(Clouds::new(instance, objects))),
         log: Arc::new(move |text| log.log.write("cluster", text)),
     };
     let cluster = Cluster::start(options)?;
@@ -56,6 +62,7 @@ pub(crate) fn seen(cluster: &Cluster) -> Option<ClusterSeen> {
         kind: match w.kind {
             WitnessKind::Share => ClusterMemberKind::ShareWitness,
             WitnessKind::Disk => ClusterMemberKind::DiskWitness,
+            WitnessKind::Cloud => ClusterMemberKind::CloudWitness,
         },
         name: w.path,
     });

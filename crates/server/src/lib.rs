@@ -30,6 +30,7 @@
 
 mod administrator;
 mod bulk;
+mod cloud;
 mod cluster;
 mod connection;
 pub mod engine;

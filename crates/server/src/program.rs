@@ -144,10 +144,10 @@ impl Program {
             .without_logon_triggers
             .store(without, Ordering::Relaxed);
         instance.keep_file(&options.data_dir.join(LOCK_FILE));
-        let cluster = cluster::start(&instance)?;
+        let url_devices = Arc::new(daruma_object::ObjectDevices::new());
+        let cluster = cluster::start(&instance, &url_devices)?;
         let availability = Availability::start(&instance, cluster, options.log_compression);
         let recovery = Recovery::start(&instance)?;
-        let url_devices = Arc::new(daruma_object::ObjectDevices::new());
         let _first = instance.url_devices.set(url_devices);
         let _first = instance.give_back_memory.set(daruma_platform::give_back);
         let _first = instance.processor_ms.set(daruma_platform::processor_ms);

@@ -6,7 +6,7 @@ use crate::command::Outcome;
 pub(super) use crate::machine::TICK;
 use crate::machine::{Action, Machine, Owned};
 use crate::store::{Store, Stored};
-use crate::witness::{WitnessAsk, WitnessStore, Witnesses};
+use crate::witness::{CloudStore, WitnessAsk, WitnessStore, Witnesses};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -32,12 +32,13 @@ impl Driver {
         links: &Arc<Links>,
         machine: Machine,
         store: Store,
+        cloud: Option<Arc<dyn CloudStore>>,
     ) -> Result<JoinHandle<()>, ClusterError> {
         let (witness, asks) = sync_channel(ASKS_MAX);
         let asking = shared.clone();
         // Never waited for: a share that hangs would keep the server from stopping.
         let builder = Builder::new().name("cluster witness".into());
-        let spawned = builder.spawn(move || ask_witness(&asking, &asks));
+        let spawned = builder.spawn(move || ask_witness(&asking, &asks, cloud));
         spawned.map_err(ClusterError::Thread)?;
         let driver = Driver {
             shared: shared.clone(),
@@ -194,8 +195,8 @@ fn is_same(before: &[Owned], now: &[Owned]) -> bool {
     all(before) == all(now)
 }
 
-fn ask_witness(shared: &Shared, asks: &Receiver<WitnessAsk>) {
-    let mut witnesses = Witnesses::default();
+fn ask_witness(shared: &Shared, asks: &Receiver<WitnessAsk>, cloud: Option<Arc<dyn CloudStore>>) {
+    let mut witnesses = Witnesses::new(cloud);
     while let Ok(ask) = asks.recv() {
         let result = witnesses.exchange(&ask);
         if !shared.inbox.push(Input::Witness(ask.id, result)) {

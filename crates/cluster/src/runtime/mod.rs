@@ -32,7 +32,7 @@ use crate::setup::SetupError;
 use crate::state::{ClusterState, GroupId};
 use crate::store::Store;
 use crate::token::Token;
-use crate::witness::{WitnessFault, WitnessView};
+use crate::witness::{CloudStore, WitnessFault, WitnessView};
 use control::Control;
 use daruma_base::{DiskFile, Env};
 use daruma_quorum::MemberId;
@@ -66,6 +66,8 @@ pub struct ClusterOptions {
     pub timing: Timing,
     /// Where to listen, if that is not where the others reach it.
     pub listen: Option<SocketAddr>,
+    /// How a witness in a cloud's storage is reached, if such are.
+    pub cloud: Option<Arc<dyn CloudStore>>,
     /// The server's error log.
     pub log: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -210,6 +212,7 @@ impl Cluster {
             folder,
             timing,
             listen,
+            cloud,
             log,
         } = options;
         let store = Store::new(env.disk.clone(), &folder);
@@ -258,7 +261,7 @@ impl Cluster {
             driver: Mutex::new(None),
             _lock: lock,
         };
-        let driver = Driver::start(&cluster.shared, &cluster.links, machine, store)?;
+        let driver = Driver::start(&cluster.shared, &cluster.links, machine, store, cloud)?;
         *cluster.driver.lock() = Some(driver);
         Ok(Some(cluster))
     }

@@ -11,13 +11,16 @@
 //! |---|---|
 //! | `share`: a folder | its name can be given once |
 //! | `disk`: a block device or file that all reach | blocks that one node each writes, and ballots |
+//! | `cloud`: an object in S3 or Azure | it is put only while it is what was read |
 //!
-//! Read next: `share`, `disk`.
+//! Read next: `share`, `disk`, `cloud`.
 
+mod cloud;
 mod device;
 mod disk;
 mod share;
 
+pub use cloud::{CloudObject, CloudStore, CloudWitness, PutIf};
 pub use device::{Device, SECTOR_BYTES};
 pub use disk::{DISK_BYTES, DiskWitness, exchange as exchange_on_disk};
 pub use share::FileShare;
@@ -26,6 +29,7 @@ use crate::codec::{CodecError, Reader, Writer, seal, unseal};
 use crate::planted::{Bug, planted};
 use crate::state::{WitnessKind, WitnessPlace};
 use daruma_quorum::{Ballot, Configuration, MemberId, Message, Register, Version};
+use std::sync::Arc;
 
 const MAGIC: &[u8; 8] = b"DARUMAW1";
 /// Bytes of a record at most.
@@ -96,10 +100,21 @@ pub trait WitnessStore {
 }
 
 /// Witnesses of every kind.
-#[derive(Default)]
 pub struct Witnesses {
     share: FileShare,
     disk: DiskWitness,
+    cloud: CloudWitness,
+}
+
+impl Witnesses {
+    /// `cloud`: how objects are reached, if they are.
+    pub fn new(cloud: Option<Arc<dyn CloudStore>>) -> Witnesses {
+        Witnesses {
+            share: FileShare::default(),
+            disk: DiskWitness,
+            cloud: CloudWitness::new(cloud),
+        }
+    }
 }
 
 impl WitnessStore for Witnesses {
@@ -107,6 +122,7 @@ impl WitnessStore for Witnesses {
         match ask.place.kind() {
             WitnessKind::Share => self.share.exchange(ask),
             WitnessKind::Disk => self.disk.exchange(ask),
+            WitnessKind::Cloud => self.cloud.exchange(ask),
         }
     }
 }

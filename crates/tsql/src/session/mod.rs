@@ -71,6 +71,7 @@ mod xml_documents;
 pub(crate) use access::{DbccTable, Securable, check_policy, columns_of, permissions_of};
 pub use access::{ProcedureRule, ViewRule, may_connect, procedure_rule, rule_of};
 pub(crate) use backup::credentials::all as all_credentials;
+pub use backup::credentials::server_credential;
 pub(crate) use backup::prepare_history;
 pub(crate) use backup::{
     RESTORING, STANDBY, Settled, differential_base, files_beside, forget_differential_base,

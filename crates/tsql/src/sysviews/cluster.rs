@@ -32,6 +32,7 @@ fn cluster(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     let (kind, kind_desc) = match witness {
         Some(ClusterMemberKind::DiskWitness) => (1u8, "NODE_AND_DISK_MAJORITY"),
         Some(ClusterMemberKind::ShareWitness) => (2, "NODE_AND_FILE_SHARE_MAJORITY"),
+        Some(ClusterMemberKind::CloudWitness) => (5, "CLOUD_WITNESS"),
         Some(ClusterMemberKind::Node) | None => (0, "NODE_MAJORITY"),
     };
     rows.add()
@@ -50,6 +51,7 @@ fn members(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             ClusterMemberKind::Node => (0u8, "CLUSTER_NODE"),
             ClusterMemberKind::DiskWitness => (1, "DISK_WITNESS"),
             ClusterMemberKind::ShareWitness => (2, "FILE_SHARE_WITNESS"),
+            ClusterMemberKind::CloudWitness => (3, "CLOUD_WITNESS"),
         };
         let state_desc = match member.is_up {
             true => "UP",

@@ -249,6 +249,8 @@ pub enum ClusterMemberKind {
     DiskWitness,
     /// A folder that the nodes share.
     ShareWitness,
+    /// An object in S3 or Azure.
+    CloudWitness,
 }
 
 /// A node of the cluster, or its witness.

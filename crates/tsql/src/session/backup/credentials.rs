@@ -116,20 +116,30 @@ pub(super) fn for_url(
             return Err(messages::error(15151, &[&"find", &"credential", &name]));
         }
         Some(name) => named(all(ex.instance()), name),
-        None => all(ex.instance())
-            .into_iter()
-            .filter(|c| is_prefix(&c.name, url))
-            .max_by_key(|c| c.name.len()),
+        None => longest(ex.instance(), url),
     };
-    let instance = ex.instance();
-    let open = |c: Stored| {
-        let key = MasterKey::load(instance.env(), instance.data_dir())?;
-        Ok(Credential {
-            secret: key.open(&owner(&c.name), &c.secret)?,
-            identity: c.identity,
-        })
-    };
-    found.map(open).transpose()
+    let opened = found.map(|c| open(ex.instance(), c));
+    opened.transpose()
+}
+
+/// The credential for a URL that the server itself uses: the one whose name the URL begins with, the longest of them.
+pub fn server_credential(instance: &Instance, url: &str) -> Result<Option<Credential>> {
+    let found = longest(instance, url).map(|c| open(instance, c));
+    found.transpose()
+}
+
+fn longest(instance: &Instance, url: &str) -> Option<Stored> {
+    let fitting = all(instance).into_iter();
+    let fitting = fitting.filter(|c| is_prefix(&c.name, url));
+    fitting.max_by_key(|c| c.name.len())
+}
+
+fn open(instance: &Instance, stored: Stored) -> Result<Credential> {
+    let key = MasterKey::load(instance.env(), instance.data_dir())?;
+    Ok(Credential {
+        secret: key.open(&owner(&stored.name), &stored.secret)?,
+        identity: stored.identity,
+    })
 }
 
 /// The row for which a secret is encrypted.
