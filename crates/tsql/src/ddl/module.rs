@@ -4,6 +4,7 @@ use super::{locked_in_place, new_id, new_object, place_for, put_object, reserve_
 use crate::error::{Result, SqlError};
 use crate::executor::{function_columns, is_updatable, prepare_select};
 use crate::host::{Host, Resolved, TableKind, TableRef};
+use crate::instance::Batch;
 use crate::messages;
 use crate::session::Execution;
 use crate::sink::OutputColumn;
@@ -13,7 +14,7 @@ use daruma_catalog::{
     ReferentialAction, TriggerDef, names_equal,
 };
 use daruma_syntax::ast::{
-    self, DefineMode, Ident, ObjectName, ParameterType, TriggerScope, TriggerTiming,
+    self, DefineMode, Ident, ObjectName, ParameterType, StatementKind, TriggerScope, TriggerTiming,
 };
 use daruma_syntax::takes_next_value;
 use daruma_value::DataType;
@@ -437,10 +438,14 @@ fn check_instead(
 
 pub(super) fn module(ex: &Execution<'_>, text: &str) -> ModuleDef {
     let settings = ex.settings();
+    // The whole batch, with what stands before the statement; a view within CREATE SCHEMA is not alone in it.
+    let is_alone = |b: &Arc<Batch>| {
+        let first = b.statements.first().map(|s| &s.kind);
+        !matches!(first, Some(StatementKind::CreateSchema(_)))
+    };
+    let batch = ex.running_batch().filter(is_alone);
     ModuleDef {
-        definition: ex
-            .running_batch()
-            .map_or(text.to_string(), |b| b.text.to_string()),
+        definition: batch.map_or(text.to_string(), |b| b.text.to_string()),
         ansi_nulls: settings.ansi_nulls,
         quoted_identifier: settings.quoted_identifier,
         columns: Vec::new(),

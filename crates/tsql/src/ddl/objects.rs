@@ -15,7 +15,7 @@ use daruma_catalog::{
 };
 use daruma_storage::LockMode;
 use daruma_syntax::ast::{
-    self, DropKind, Expr, ObjectName, SequenceCache, SequenceOption, TypeKind,
+    self, DropKind, Expr, ObjectName, SequenceCache, SequenceOption, StatementKind, TypeKind,
 };
 use daruma_value::DataType;
 use std::sync::Arc;
@@ -54,12 +54,55 @@ pub(super) fn create_schema(
     };
     // Builds before this one left what was granted on a schema that had the number.
     ex.forget_schema_permissions(database, def.id)?;
+    let told = ex.told_of_events(ex.event_of_schema(&def.name).into_iter().collect())?;
     ex.state
         .change(database, Change::PutSchema(Put::new(def)))?;
-    statement.elements.iter().try_for_each(|element| {
-        ex.check_statement(&element.kind)?;
-        super::execute(ex, &element.kind, text)
-    })
+    ex.fire(&told, text)?;
+    for element in in_order(statement) {
+        let kind = in_schema(&element.kind, statement);
+        let own = ex.running_batch();
+        let own = own.map_or(text.to_string(), |b| element.span.text(&b.text).to_string());
+        ex.check_statement(&kind)?;
+        let told = ex.told_of(&kind)?;
+        match &kind {
+            StatementKind::Grant(grant) => ex.run_grant(grant)?,
+            kind => super::execute(ex, kind, &own)?,
+        }
+        ex.fire(&told, &own)?;
+    }
+    Ok(())
+}
+
+/// The elements of CREATE SCHEMA, which may stand in any order: tables, then views, then permissions.
+fn in_order(statement: &ast::CreateSchema) -> Vec<&ast::Statement> {
+    let mut elements: Vec<_> = statement.elements.iter().collect();
+    elements.sort_by_key(|element| match &element.kind {
+        StatementKind::CreateTable(_) => 0,
+        StatementKind::CreateView(_) => 1,
+        _ => 2,
+    });
+    elements
+}
+
+/// An element of CREATE SCHEMA: what it makes, or gives permissions on, without a schema is in the new one.
+fn in_schema(element: &StatementKind, statement: &ast::CreateSchema) -> StatementKind {
+    let mut element = element.clone();
+    let schema = statement.name.as_ref().or(statement.owner.as_ref());
+    let name = match &mut element {
+        StatementKind::CreateTable(s) => Some(&mut s.name),
+        StatementKind::CreateView(s) => Some(&mut s.name),
+        StatementKind::Grant(s) => match &mut s.on {
+            Some(on) if on.class.as_deref().is_none_or(|c| c == "OBJECT") => Some(&mut on.name),
+            _ => None,
+        },
+        _ => None,
+    };
+    if let Some(name) = name
+        && name.schema.is_none()
+    {
+        name.schema = schema.cloned();
+    }
+    element
 }
 
 /// ALTER SCHEMA .. TRANSFER.

@@ -124,7 +124,6 @@ impl Execution<'_> {
             CreateSequence(s) => self.placed("CREATE_SEQUENCE", &s.name, "SEQUENCE"),
             AlterSequence(s) => self.on_object("ALTER_SEQUENCE", &s.name),
             CreateSynonym(s) => self.placed("CREATE_SYNONYM", &s.name, "SYNONYM"),
-            CreateSchema(s) => return self.schema_made(s),
             AlterSchema(s) => self.on_object("ALTER_SCHEMA", &s.object),
             Drop(s) if s.kind == DropKind::MasterKey => {
                 Event::new("DROP_MASTER_KEY", self.current_database())
@@ -224,15 +223,10 @@ impl Execution<'_> {
         self.on_part(&event, parent, name, "TRIGGER")
     }
 
-    fn schema_made(&self, statement: &ast::CreateSchema) -> Vec<Event> {
-        let named = statement.name.as_ref().or(statement.owner.as_ref());
-        let name = named.map_or("", |n| n.text.as_str());
-        let database = self.current_database();
-        let made = Event::new("CREATE_SCHEMA", database);
-        let made = made.map(|event| event.object(name, name, "SCHEMA"));
-        let elements = statement.elements.iter();
-        let within = elements.flat_map(|element| self.all_events_of(&element.kind));
-        made.into_iter().chain(within).collect()
+    /// A new schema, which CREATE SCHEMA tells of before it makes anything in it.
+    pub(crate) fn event_of_schema(&self, name: &str) -> Option<Event> {
+        let made = Event::new("CREATE_SCHEMA", self.current_database())?;
+        Some(made.object(name, name, "SCHEMA"))
     }
 
     fn object_of(&self, name: &ObjectName) -> Option<(DatabaseId, Arc<Object>)> {
