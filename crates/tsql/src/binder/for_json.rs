@@ -4,7 +4,8 @@
 //! template and its values, and all rows are joined in their order by an aggregate. What an expression gives as JSON
 //! (JSON_QUERY, JSON_MODIFY, a query FOR JSON) goes into it as it is.
 //!
-//! AUTO over several tables, which nests rows by comparing them, is refused.
+//! AUTO over several tables: a level for each of them, in the order in which the select list names them, as of FOR XML AUTO; what is
+//! computed belongs to the table named before. [`JSON_NESTED`] compares rows with each other.
 
 use super::for_xml::{join, literal};
 use super::query::{BoundQuery, OutColumn};
@@ -13,7 +14,8 @@ use super::{Binder, unsupported};
 use crate::error::Result;
 use crate::messages;
 use daruma_syntax::ast::{Expr, ForJsonMode, Literal, OptionItem, OptionValue, TableSource};
-use daruma_value::functions::json::{ARRAY, JSON_ROW, MODIFY_WITH_JSON, OBJECT};
+use daruma_value::functions::json::{ARRAY, JSON_NESTED, JSON_ROW, MODIFY_WITH_JSON, OBJECT};
+use daruma_value::functions::{XML_LEVEL, XML_PART, XML_ROW};
 use daruma_value::json::put_key;
 use daruma_value::{DataType, Value};
 
@@ -67,18 +69,24 @@ impl Binder<'_> {
         directives: &[OptionItem],
     ) -> Result<BoundQuery> {
         let directives = Directives::read(directives)?;
+        let mut levels = Vec::new();
         if mode == ForJsonMode::Auto {
             match from {
                 None | Some([]) => return Err(messages::error(13604, &[])),
                 Some([TableSource::Join(_) | TableSource::Apply { .. }] | [_, _, ..]) => {
-                    return Err(unsupported("FOR JSON AUTO over several tables"));
+                    levels = self.json_levels(&bound.columns);
                 }
                 Some(_) => {}
             }
         }
-        let tree = tree_of(&bound.columns, mode)?;
-        let text = self.json_row(&tree, directives.shows_null);
-        let (rel, mut whole) = self.joined_rows(bound.rel, text, ",", COLUMN)?;
+        let (rel, mut whole) = match levels.as_slice() {
+            [_, _, ..] => self.nested_rows(bound.rel, &levels, directives.shows_null)?,
+            _ => {
+                let tree = tree_of(&bound.columns, mode)?;
+                let text = self.json_row(&tree, directives.shows_null);
+                self.joined_rows(bound.rel, text, ",", COLUMN)?
+            }
+        };
         if !directives.is_bare {
             let mut open = "[".to_string();
             let mut close = "]".to_string();
@@ -103,6 +111,60 @@ impl Binder<'_> {
             }],
             assignments: Vec::new(),
         })
+    }
+
+    /// Tables by the names they have in FROM, in the order of their first columns, and what each has.
+    fn json_levels(&self, columns: &[OutColumn]) -> Vec<(String, Vec<OutColumn>)> {
+        let mut levels: Vec<(String, Vec<OutColumn>)> = Vec::new();
+        let first = columns.iter().find_map(|c| self.table_of(c.id));
+        let mut last = 0;
+        for column in columns {
+            let table = self.table_of(column.id);
+            if let Some(table) = table.or(first.clone().filter(|_| levels.is_empty())) {
+                last = match levels.iter().position(|(name, _)| *name == table) {
+                    Some(known) => known,
+                    None => {
+                        levels.push((table, Vec::new()));
+                        levels.len() - 1
+                    }
+                };
+            }
+            if let Some((_, own)) = levels.get_mut(last) {
+                own.push(column.clone());
+            }
+        }
+        levels
+    }
+
+    /// All rows as one text, each level an array of objects in the one above. Error 13601 where a table is called as a column is that it
+    /// would lie beside.
+    fn nested_rows(
+        &mut self,
+        rel: Rel,
+        levels: &[(String, Vec<OutColumn>)],
+        shows_null: bool,
+    ) -> Result<(Rel, Scalar)> {
+        let mut row = literal("");
+        let mut keys: Vec<String> = Vec::new();
+        for (at, (_, columns)) in levels.iter().enumerate() {
+            let tree = tree_of(columns, ForJsonMode::Auto)?;
+            if let Some((inner, _)) = levels.get(at + 1) {
+                if tree.iter().any(|(name, _)| name == inner) {
+                    return Err(messages::error(13601, &[inner]));
+                }
+                let mut key = String::new();
+                put_key(&mut key, inner);
+                keys.push(key);
+            }
+            row = join(row, literal(&XML_LEVEL.to_string()))?;
+            row = join(row, self.json_row(&tree, shows_null))?;
+        }
+        let (rel, rows) = self.joined_rows(rel, row, &XML_ROW.to_string(), COLUMN)?;
+        let keys = literal(&keys.join(&XML_PART.to_string()));
+        let mut whole = self.call_by_name(JSON_NESTED, vec![rows, keys])?;
+        whole.ty.collation = self.own_collation();
+        whole.ty.coercion = Coercion::Default;
+        Ok((rel, whole))
     }
 
     /// The text of a row: never NULL.

@@ -66,7 +66,7 @@ impl Binder<'_> {
     }
 
     /// The name in FROM of the table that a column comes from.
-    fn table_of(&self, id: ColId) -> Option<String> {
+    pub(super) fn table_of(&self, id: ColId) -> Option<String> {
         let info = self.columns.get(id as usize)?;
         let table = info.qualified.strip_suffix(&info.name)?.strip_suffix('.')?;
         (!table.is_empty()).then(|| table.to_string())

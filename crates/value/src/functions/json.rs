@@ -4,7 +4,7 @@
 //! such functions have a second form, whose name no statement can write without quotes, and rows a template that says it
 //! of each value.
 
-use super::{Call, FunctionDef, Signature};
+use super::{Call, FunctionDef, Signature, XML_LEVEL, XML_PART, XML_ROW};
 use crate::json::{self, Kind, Node, Path, base64};
 use crate::{DataType, Len, Value, ValueError};
 
@@ -12,6 +12,10 @@ use crate::{DataType, Len, Value, ValueError};
 pub const MODIFY_WITH_JSON: &str = "JSON_MODIFY WITH JSON";
 /// A row of FOR JSON: a template, whether NULLs are shown, and the values.
 pub const JSON_ROW: &str = "FOR JSON ROW";
+
+/// The rows of FOR JSON AUTO over several tables, put into each other: rows, and the keys of all levels but the first. Marks are those
+/// of [`super::XML_NESTED`], which no JSON holds either: each row has a mark and an object for each level.
+pub const JSON_NESTED: &str = "FOR JSON NESTED";
 
 /// JSON_OBJECT and JSON_ARRAY: a text of `0` and `1` that says whether NULLs are shown and then, of each value, whether it
 /// is JSON; the values follow, of an object each behind its key.
@@ -42,9 +46,55 @@ pub(super) const FUNCTIONS: &[FunctionDef] = &[
     FunctionDef::new("JSON_MODIFY", 3..=3, query_type, json_modify).sees_null(),
     FunctionDef::new(MODIFY_WITH_JSON, 3..=3, query_type, json_modify).sees_null(),
     FunctionDef::new(JSON_ROW, 2..=2050, MAX, json_row).sees_null(),
+    FunctionDef::new(JSON_NESTED, 2..=2, MAX, json_nested),
     FunctionDef::new(OBJECT, 1..=2048, MAX, json_object).sees_null(),
     FunctionDef::new(ARRAY, 1..=2048, MAX, json_array).sees_null(),
 ];
+
+/// An object goes on while it and all around it are as in the row before; the innermost is each row's own.
+fn json_nested(c: &Call<'_>) -> Result<Value, ValueError> {
+    let (rows, keys) = (c.text(0)?, c.text(1)?);
+    let keys: Vec<&str> = keys.split(XML_PART).collect();
+    // Of an object no more than its brackets, its key and a comma come to it.
+    let added = rows.matches(XML_LEVEL).count();
+    let longest = keys.iter().map(|key| key.len() + 4).max().unwrap_or(4);
+    c.take(rows.len() + added.saturating_mul(longest))?;
+    let mut out = String::with_capacity(rows.len());
+    let mut open: Vec<&str> = Vec::new();
+    for row in rows.split(XML_ROW) {
+        let levels: Vec<&str> = row.split(XML_LEVEL).skip(1).collect();
+        let same = levels.iter().zip(&open).take_while(|(l, o)| l == o);
+        let kept = same.count().min(levels.len().saturating_sub(1));
+        if open.len() > kept {
+            close_objects(&mut out, &mut open, kept);
+            out.push(',');
+        }
+        for (at, level) in levels.into_iter().enumerate().skip(kept) {
+            if at > kept {
+                if !out.ends_with('{') {
+                    out.push(',');
+                }
+                out.push_str(keys.get(at - 1).copied().unwrap_or("\"\":"));
+                out.push('[');
+            }
+            out.push_str(level.strip_suffix('}').unwrap_or(level));
+            open.push(level);
+        }
+    }
+    close_objects(&mut out, &mut open, 0);
+    c.give_text(out)
+}
+
+/// Ends the objects behind the first `kept`, and the arrays that nothing more comes to.
+fn close_objects(out: &mut String, open: &mut Vec<&str>, kept: usize) {
+    while open.len() > kept {
+        open.pop();
+        out.push('}');
+        if open.len() > kept {
+            out.push(']');
+        }
+    }
+}
 
 fn query_type(s: &Signature<'_>) -> Result<DataType, ValueError> {
     s.check_text(0)?;
