@@ -50,6 +50,21 @@ fn commits_beside_losses_and_breaks() {
 }
 
 #[test]
+fn commits_that_need_secondaries() {
+    complete(
+        "loss",
+        World::joined_requiring(
+            2,
+            Budget {
+                appends: 2,
+                losses: 1,
+                ..NOTHING
+            },
+        ),
+    );
+}
+
+#[test]
 fn commits_beside_crashes() {
     complete(
         "crashes",

@@ -5,7 +5,8 @@
 //! * what was acknowledged is hard, at its place, on every member that the judge lists (so on whoever is promoted);
 //! * who may be promoted is waited for by the primary of the judge's epoch;
 //! * a position is acknowledged for an epoch only by a log that equals that epoch's;
-//! * no log is cut below what may have been applied.
+//! * no log is cut below what may have been applied;
+//! * commits that need synchronized secondaries go on once everybody is connected anew.
 //!
 //! A log is a list of numbers, each appended once in the world's history; a position is an index. States are kept as 64-bit hashes.
 
@@ -29,6 +30,7 @@ pub fn visit_all(start: World) -> Result<usize, String> {
     let mut seen = HashSet::from([hash_of(&start)]);
     let mut open = vec![start];
     while let Some(world) = open.pop() {
+        world.check_that_commits_go_on()?;
         for (told, next) in world.next() {
             let next = next.map_err(|e| format!("{told}: {e}"))?;
             if seen.insert(hash_of(&next)) {

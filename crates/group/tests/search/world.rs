@@ -86,6 +86,7 @@ pub struct World {
     acked: BTreeMap<usize, u8>,
     next_entry: u8,
     next_epoch: u8,
+    required: u8,
     budget: Budget,
 }
 
@@ -100,11 +101,11 @@ fn at(index: usize) -> Lsn {
     Lsn(index as u64)
 }
 
-fn rules(me: usize) -> Rules {
+fn rules(me: usize, required: u8) -> Rules {
     let others = (0..NODES).filter(|n| *n != me);
     Rules {
         synchronous: true,
-        required: 0,
+        required,
         window_bytes: 1,
         leased: false,
         replicas: others
@@ -119,6 +120,11 @@ fn rules(me: usize) -> Rules {
 impl World {
     /// One node leads, the others have nothing.
     pub fn fresh(budget: Budget) -> World {
+        World::requiring(0, budget)
+    }
+
+    /// Commits need so many synchronized secondaries.
+    fn requiring(required: u8, budget: Budget) -> World {
         let epoch = EpochId {
             number: 1,
             id: 1000,
@@ -148,7 +154,13 @@ impl World {
         };
         let mut nodes: Vec<Node> = (0..NODES).map(follower).collect();
         nodes[0] = Node {
-            standing: Standing::Primary(Primary::new(id(0), judge, at(1), Lsn::NONE, rules(0))),
+            standing: Standing::Primary(Primary::new(
+                id(0),
+                judge,
+                at(1),
+                Lsn::NONE,
+                rules(0, required),
+            )),
             promised: epoch,
             history: History::new(vec![first]).unwrap(),
             log: log.clone(),
@@ -167,6 +179,7 @@ impl World {
             acked: BTreeMap::new(),
             next_entry: 0,
             next_epoch: 1,
+            required,
             budget,
         };
         world.log_moved(0).unwrap();
@@ -175,14 +188,45 @@ impl World {
 
     /// All three hold the same log and are listed, and nothing is under way.
     pub fn joined(budget: Budget) -> World {
-        let mut world = World::fresh(budget);
+        World::joined_requiring(0, budget)
+    }
+
+    /// The same, and commits need so many synchronized secondaries.
+    #[allow(dead_code)]
+    pub fn joined_requiring(required: u8, budget: Budget) -> World {
+        let mut world = World::requiring(required, budget);
         world.connect(0, 1);
         world.connect(0, 2);
-        while let Some(next) = world.quiet_step() {
-            world = next;
-        }
+        world.settle();
         assert_eq!(world.judge.members.count(), 3, "{world:#?}");
         world
+    }
+
+    fn settle(&mut self) {
+        while let Some(next) = self.quiet_step() {
+            *self = next;
+        }
+    }
+
+    /// Once everybody is connected anew and nothing more goes wrong, commits go on.
+    #[allow(dead_code)]
+    pub(super) fn check_that_commits_go_on(&self) -> Result<(), String> {
+        let leads = |n: &Node| matches!(&n.standing, Standing::Primary(p) if p.epoch() == self.judge.epoch && p.lacks_secondaries());
+        let Some(p) = self.nodes.iter().position(leads) else {
+            return Ok(());
+        };
+        let mut world = self.clone();
+        for f in (0..NODES).filter(|f| *f != p) {
+            if world.links.contains_key(&(p, f)) {
+                world.disconnect(p, f)?;
+            }
+            world.connect(p, f);
+        }
+        world.settle();
+        match world.nodes.iter().any(leads) {
+            true => Err(format!("{p} waits for secondaries for ever: {world:?}")),
+            false => Ok(()),
+        }
     }
 
     /// A step that no fault is needed for, if there is one.
@@ -715,7 +759,13 @@ impl World {
             start,
         };
         node.history = follower.history().followed_by(epoch);
-        let primary = Primary::new(id(n), record, Lsn(start.0 + 1), quorum, rules(n));
+        let primary = Primary::new(
+            id(n),
+            record,
+            Lsn(start.0 + 1),
+            quorum,
+            rules(n, self.required),
+        );
         node.standing = Standing::Primary(primary);
         let begin = BEGIN + (record.epoch.id - 1000) as u8;
         self.append(n, begin)
@@ -764,7 +814,8 @@ impl World {
                 return Err(format!("{n} does not wait for all of {others:?}"));
             }
             // Nobody's word could ever end their wait.
-            if node.holds_back && primary.waited() == Replicas::NONE {
+            if node.holds_back && primary.waited() == Replicas::NONE && !primary.lacks_secondaries()
+            {
                 return Err(format!("{n} holds writers back for nobody"));
             }
             if !node.holds_back

@@ -448,6 +448,7 @@ impl Group {
             PartState::Led { storage, led, .. } if stays_open && led.role() != Role::Fenced => {
                 self.node.remove(part.number());
                 storage.set_participants(false);
+                storage.hold_writers_back(false);
                 self.remove(part);
                 self.set_availability(&part.entry, Availability::Alone);
             }

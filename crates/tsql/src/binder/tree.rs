@@ -466,11 +466,23 @@ impl PartialEq for VirtualScan {
 }
 
 impl Scalar {
-    /// Does the other give the same result? What a conversion makes, and how a text is compared, stand in the type.
+    /// Does the other give the same result? What is made of the input stands in the type where that is cut to it, and in a COLLATE. The
+    /// type of anything else may differ: what is around a column may take it for a wider one, or compare it otherwise.
     pub fn is_same(&self, other: &Scalar) -> bool {
-        self.kind == other.kind
-            && self.ty.data_type == other.ty.data_type
-            && self.ty.collation == other.ty.collation
+        let is_same_type = match &self.kind {
+            Kind::Collate(_) => self.ty.collation == other.ty.collation,
+            _ if self.is_cut_to_type() => self.ty.data_type == other.ty.data_type,
+            _ => true,
+        };
+        is_same_type && self.kind == other.kind
+    }
+
+    /// Does the type of the node say how long the text or binary is that it makes?
+    pub fn is_cut_to_type(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Convert { .. } | Kind::Concat(..) | Kind::Call { .. }
+        )
     }
 
     /// A node of this type.

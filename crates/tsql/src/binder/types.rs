@@ -84,7 +84,7 @@ pub fn convert(scalar: Scalar, to: DataType) -> Result<Scalar> {
         return Ok(scalar);
     }
     types::check_implicit(from, to)?;
-    if same_representation(from, to) {
+    if same_representation(from, to) && !scalar.is_cut_to_type() {
         let ty = scalar.ty.with(to);
         return Ok(Scalar { ty, ..scalar });
     }
