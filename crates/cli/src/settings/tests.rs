@@ -189,7 +189,7 @@ fn names_are_there_once_and_in_the_documentation() {
 }
 
 /// Options of `daruma serve` that a file or a variable has no name for: what a file is, and what belongs to one start.
-const COMMAND_LINE_ONLY: [&str; 3] = ["config", "print-log", "help"];
+const COMMAND_LINE_ONLY: [&str; 4] = ["config", "print-log", "without-logon-triggers", "help"];
 
 #[test]
 fn options_and_settings_name_each_other() {
