@@ -507,8 +507,8 @@ impl Primary {
         self.is_synchronous(replica) && self.peer(replica).is_some_and(may)
     }
 
-    /// Connected, and within one window of the log's end. While commits of an open database stand still for want of secondaries it is enough to have all
-    /// that is fed to one that is not waited for: more would never come, and nobody waits the longer.
+    /// Connected, and within one window of the log's end. While commits of an open database stand still for want of secondaries it is
+    /// enough to have all that is fed to one that is not waited for: more would never come, and nobody waits the longer.
     fn lacks_little(&self, replica: ReplicaId) -> bool {
         let is_open = self.role == Role::Open;
         let has_its_share = |ack: Lsn| is_open && self.lacks_secondaries() && ack >= self.quorum;
