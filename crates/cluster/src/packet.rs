@@ -45,6 +45,8 @@ pub enum Packet {
         settled: bool,
         /// It wants to stop, and gives its vote away.
         leaving: bool,
+        /// Does it reach the witness? `None`: it has not found out.
+        reaches_witness: Option<bool>,
     },
     LeaseAsk {
         seq: u64,
@@ -106,6 +108,7 @@ impl Packet {
                 version,
                 settled,
                 leaving,
+                reaches_witness,
             } => {
                 w.u8(4);
                 w.ballot(*ballot);
@@ -113,6 +116,7 @@ impl Packet {
                 w.version(*version);
                 w.flag(*settled);
                 w.flag(*leaving);
+                w.optional(*reaches_witness, Writer::flag);
             }
             Packet::LeaseAsk { seq, owned } => {
                 w.u8(5);
@@ -180,6 +184,7 @@ impl Packet {
                 version: r.version()?,
                 settled: r.flag()?,
                 leaving: r.flag()?,
+                reaches_witness: r.optional(Reader::flag)?,
             },
             5 => Packet::LeaseAsk {
                 seq: r.u64()?,

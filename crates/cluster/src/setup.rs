@@ -17,6 +17,7 @@ use crate::runtime::{DIALS, LISTENS, SESSION_TIMEOUT, endpoint_config};
 use crate::state::{ClusterState, NodeState};
 use crate::store::{Store, Stored};
 use crate::token::Token;
+use crate::witness::Counts;
 use daruma_base::{DiskFile, Env};
 use daruma_group::transport::{Fingerprint, Handler, Link, LinkError, dial_for};
 use daruma_group::wire::{Message, Purpose};
@@ -96,7 +97,7 @@ pub fn create(
     store.save(&Stored {
         me,
         register,
-        seen: None,
+        seen: Counts::default(),
     })?;
     Pair::settle(&*env.disk, folder)?;
     Ok(Token {
@@ -170,7 +171,7 @@ fn newcomer(
         true => Ok(Stored {
             me,
             register: Register::new(held),
-            seen: None,
+            seen: Counts::default(),
         }),
         false => Err(bad.into()),
     }

@@ -104,6 +104,11 @@ impl WitnessPlace {
         }
     }
 
+    /// Is it a URL with more than a place in it: a signature, or a name and its password?
+    pub fn may_hold_a_secret(&self) -> bool {
+        self.kind() == WitnessKind::Cloud && self.path.contains(['?', '#', '@'])
+    }
+
     /// The path alone.
     pub fn path(&self) -> &str {
         self.path.strip_prefix(DISK_SCHEME).unwrap_or(&self.path)

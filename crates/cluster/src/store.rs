@@ -13,6 +13,7 @@
 use crate::codec::{CodecError, Reader, Writer, seal, unseal};
 use crate::identity::Pair;
 use crate::planted::{Bug, planted};
+use crate::witness::Counts;
 use daruma_base::{Disk, DiskFile, OpenMode};
 use daruma_quorum::{MemberId, Register};
 use std::io::{self, ErrorKind};
@@ -34,8 +35,8 @@ const FILE_BYTES_MAX: u64 = 256 << 10;
 pub struct Stored {
     pub me: MemberId,
     pub register: Register,
-    /// Witness, and the highest count of its record that was seen.
-    pub seen: Option<(u128, u64)>,
+    /// The highest counts of witnesses' records that were seen.
+    pub seen: Counts,
 }
 
 /// The file of a node.
@@ -145,10 +146,12 @@ impl Store {
 fn encode(stored: &Stored) -> Vec<u8> {
     let mut w = Writer::default();
     w.u8(stored.me.number());
-    w.optional(stored.seen, |w, (witness, n)| {
-        w.u128(witness);
-        w.u64(n);
-    });
+    let seen = stored.seen.all();
+    w.u8(seen.len() as u8);
+    for (witness, n) in seen {
+        w.u128(*witness);
+        w.u64(*n);
+    }
     w.register(&stored.register);
     seal(MAGIC, w)
 }
@@ -157,7 +160,9 @@ fn encode(stored: &Stored) -> Vec<u8> {
 pub fn decode(bytes: &[u8]) -> Result<Stored, CodecError> {
     let mut r: Reader<'_> = unseal(MAGIC, bytes)?;
     let me = MemberId::node(r.u8()?).ok_or(CodecError("node"))?;
-    let seen = r.optional(|r| Ok((r.u128()?, r.u64()?)))?;
+    let seen = (0..r.u8()?).map(|_| Ok((r.u128()?, r.u64()?)));
+    let seen = seen.collect::<Result<Vec<_>, CodecError>>()?;
+    let seen = Counts::of(seen).ok_or(CodecError("witnesses"))?;
     let register = r.register()?;
     r.end()?;
     Ok(Stored { me, register, seen })

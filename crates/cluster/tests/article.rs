@@ -220,6 +220,129 @@ fn a_new_witness_takes_office_after_the_old_one_left_it() {
     assert!(matches!(told(&mut world, up, none), Outcome::Unknown(_)));
 }
 
+fn other_share() -> WitnessPlace {
+    let path = "/other".to_string();
+    WitnessPlace { path, id: 200 }
+}
+
+#[test]
+fn a_witness_that_hangs_is_replaced() {
+    let mut world = cluster(2, true);
+    world.share_hangs = Some(100);
+    rest(&mut world);
+    assert!(!world.votes().unwrap().contains(WITNESS), "it has failed");
+    let place = Some(other_share());
+    let done = told(&mut world, 0, Command::SetWitness { place });
+    assert_eq!(done, Outcome::Done);
+    rest(&mut world);
+    assert_eq!(world.votes(), set(&[0, 1], true));
+}
+
+/// The new one hangs: nothing has changed, and the old one is asked as before.
+#[test]
+fn a_new_witness_that_hangs_leaves_the_old_one_in_office() {
+    let mut world = cluster(2, true);
+    world.share_hangs = Some(200);
+    let place = Some(other_share());
+    let id = world.wish(0, Command::SetWitness { place }).unwrap();
+    for _ in 0..120 {
+        world.run(ms(100)).unwrap();
+        assert_eq!(world.votes(), set(&[0, 1], true));
+    }
+    assert!(!matches!(
+        world.outcomes.get(&id),
+        None | Some(Outcome::Done)
+    ));
+}
+
+#[test]
+fn a_witness_whose_answers_are_late_has_no_vote() {
+    let mut world = cluster(2, true);
+    world.share_takes = Some(ms(1400));
+    rest(&mut world);
+    assert_eq!(world.votes().map(|v| v.contains(WITNESS)), Some(false));
+    world.share_takes = None;
+    rest(&mut world);
+    assert_eq!(world.votes(), set(&[0, 1], true));
+}
+
+/// Until another is in office, an old copy of the one that is would be believed.
+#[test]
+fn what_was_seen_of_a_witness_is_kept_while_another_is_made() {
+    let mut world = cluster(2, true);
+    let leader = world.leader().unwrap();
+    let seen = world.machine(leader).seen().highest(100);
+    assert!(seen > 0);
+    let place = Some(other_share());
+    world.wish(leader, Command::SetWitness { place }).unwrap();
+    let mut looked = 0;
+    for _ in 0..5000 {
+        world.run(ms(1)).unwrap();
+        let machine = world.machine(leader);
+        if machine
+            .state()
+            .witness
+            .as_ref()
+            .is_some_and(|w| w.id == 100)
+        {
+            assert!(machine.seen().highest(100) >= seen);
+            looked += u32::from(world.records.contains_key(&200));
+        }
+    }
+    assert!(looked > 0, "it was in office no more at once");
+}
+
+#[test]
+fn a_url_with_a_secret_is_no_place_of_a_witness() {
+    let mut world = cluster(2, true);
+    for path in [
+        "https://a.blob.core.windows.net/c?sv=1&sig=secret",
+        "s3://name:secret@host/bucket",
+        "https://a.blob.core.windows.net/c#secret",
+    ] {
+        let path = path.to_string();
+        let place = Some(WitnessPlace { path, id: 200 });
+        let refused = told(&mut world, 0, Command::SetWitness { place });
+        assert!(
+            matches!(&refused, Outcome::Refused(why) if why.contains("CREDENTIAL")),
+            "{refused:?}"
+        );
+    }
+}
+
+/// What monitors ask for is not worth waiting for.
+#[test]
+fn who_asks_a_dead_leader_is_told_soon() {
+    let mut world = cluster(3, false);
+    let leader = world.leader().unwrap();
+    let other = (leader + 1) % 3;
+    (0..3).filter(|i| *i != other).for_each(|i| world.crash(i));
+    let id = world.wish(other, Command::Show).unwrap();
+    world.run(ms(1500)).unwrap();
+    assert!(matches!(world.outcomes.get(&id), Some(Outcome::Unknown(_))));
+}
+
+/// It would be counted on when the leader is lost, and nobody else has it.
+#[test]
+fn a_witness_that_only_the_leader_reaches_has_no_vote() {
+    let mut world = cluster(4, true);
+    assert_eq!(world.votes(), set(&[0, 1, 2, 3], true));
+    let leader = world.leader().unwrap();
+    let others: Vec<usize> = (0..4).filter(|i| *i != leader).collect();
+    others.iter().skip(1).for_each(|i| world.cut_share(*i));
+    world.run(ms(30_000)).unwrap();
+    assert_eq!(world.votes(), set(&[0, 1, 2, 3], true), "one other has it");
+    world.cut_share(others[0]);
+    world.run(ms(30_000)).unwrap();
+    assert_eq!(
+        world.votes().map(|v| (v.count(), v.contains(WITNESS))),
+        Some((3, false))
+    );
+    world.heal();
+    rest(&mut world);
+    assert_eq!(world.votes(), set(&[0, 1, 2, 3], true));
+}
+
 #[test]
 fn an_evicted_node_is_no_member() {
     let mut world = cluster(3, false);

@@ -4,6 +4,7 @@
 mod departure;
 
 use daruma_base::Disk;
+use daruma_cluster::witness::Counts;
 use daruma_cluster::{Packet, Store, Stored};
 use daruma_quorum::{Ballot, Configuration, MemberId, Members, Message, Register};
 use daruma_sim::{Faults, SimDisk};
@@ -21,7 +22,7 @@ fn stored(term: u64) -> Stored {
     Stored {
         me: MemberId::node(1).unwrap(),
         register,
-        seen: Some((7, term)),
+        seen: Counts::of(vec![(7, term), (8, 1)]).unwrap(),
     }
 }
 

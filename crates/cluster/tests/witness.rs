@@ -42,6 +42,7 @@ fn ask(path: &Path, me: u8, op: WitnessOp, seen: u64) -> WitnessAsk {
         seen,
         held: (register().held.version, true),
         alive: false,
+        office: None,
     }
 }
 

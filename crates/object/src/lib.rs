@@ -28,6 +28,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -116,8 +117,14 @@ fn split(url: &str) -> Option<Parts<'_>> {
 }
 
 fn is_loopback(host: &str) -> bool {
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    name == "localhost" || name == "[::1]" || name.starts_with("127.")
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let inside = name.strip_prefix('[').and_then(|n| n.strip_suffix(']'));
+    // A name that looks like an address is whatever its owner makes of it.
+    let address = inside.unwrap_or(name).parse::<IpAddr>();
+    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|a| a.is_loopback())
 }
 
 /// `limit`: how long a request may take, which is not repeated then.
@@ -406,7 +413,27 @@ mod tests {
         let parts = split("s3://127.0.0.1:5555/bucket/dir/x.bak").expect("a URL");
         assert_eq!((parts.scheme, parts.host), ("s3", "127.0.0.1:5555"));
         assert_eq!(parts.path, ["bucket", "dir", "x.bak"]);
-        assert!(is_loopback(parts.host) && !is_loopback("127-0-0-1.example:80"));
+        for here in [
+            parts.host,
+            "localhost",
+            "LOCALHOST:1",
+            "127.8.9.1",
+            "[::1]:80",
+            "[::1]",
+        ] {
+            assert!(is_loopback(here), "{here}");
+        }
+        for there in [
+            "127-0-0-1.example:80",
+            "127.evil.example",
+            "127.0.0.1.evil.example:80",
+            "localhost.evil.example",
+            "127.0.0.1:80@evil.example",
+            "127.0.0.1@evil.example:80",
+            "[::2]:80",
+        ] {
+            assert!(!is_loopback(there), "{there}");
+        }
         assert_eq!(region_of("s3.eu-west-3.amazonaws.com"), "eu-west-3");
         assert_eq!(region_of("storage.example:9000"), "us-east-1");
         assert!(split("no url").is_none());

@@ -141,9 +141,16 @@ impl Machine {
 
     /// What the witness says to a candidate, as far as it can: its record promises nothing to anybody later, and no leader has counted
     /// on there meanwhile.
-    pub(super) fn take_witness_pre_vote(&mut self, ballot: Ballot, version: Version, alive: u64) {
+    pub(super) fn take_witness_pre_vote(
+        &mut self,
+        asked: Duration,
+        ballot: Ballot,
+        version: Version,
+        alive: u64,
+    ) {
         let held = self.node.register().held.version;
-        let patience = self.timing.suspicion / 2;
+        // A leader counts on as often as the witness answers it, which takes it as long.
+        let patience = self.timing.suspicion / 2 + self.now.saturating_sub(asked);
         let now = self.now;
         let Some(pre) = self.follow.pre.as_mut() else {
             return;

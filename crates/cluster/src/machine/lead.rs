@@ -59,12 +59,20 @@ struct Round {
     acks: Members,
 }
 
+/// What a member says of itself in each round.
+pub(super) struct Told {
+    pub holds: (Version, bool),
+    pub leaving: bool,
+    pub reaches_witness: Option<bool>,
+}
+
 #[derive(Clone, Copy, Default)]
 struct Peer {
     /// Answers without a pause since then.
     up_since: Option<Duration>,
     holds: Option<(Version, bool)>,
     leaving: bool,
+    reaches_witness: Option<bool>,
     told: Option<Duration>,
 }
 
@@ -252,24 +260,19 @@ impl Machine {
             version: register.held.version,
             settled: register.settled,
             leaving: self.leaving,
+            reaches_witness: self.watch.reaches(),
         };
         self.send(from, answer);
     }
 
-    pub(super) fn take_rounded(
-        &mut self,
-        from: MemberId,
-        ballot: Ballot,
-        seq: u64,
-        holds: (Version, bool),
-        leaving: bool,
-    ) {
-        let now = self.now;
+    pub(super) fn take_rounded(&mut self, from: MemberId, ballot: Ballot, seq: u64, told: &Told) {
+        let (now, holds) = (self.now, told.holds);
         let Some(lead) = &mut self.lead else { return };
         let peer = &mut lead.peers[place(from)];
         peer.up_since.get_or_insert(now);
         peer.holds = Some(holds);
-        peer.leaving = leaving;
+        peer.leaving = told.leaving;
+        peer.reaches_witness = told.reaches_witness;
         let rounds = lead.rounds.iter_mut();
         rounds
             .filter(|r| r.seq == seq && r.ballot == ballot)
@@ -420,6 +423,15 @@ impl Machine {
         let is_current = peer.holds.is_some_and(|(version, _)| version == held);
         let since = peer.up_since;
         is_current && since.is_some_and(|at| at + self.timing.restore <= self.now)
+    }
+
+    /// Is the witness of no use but to this leader? Then whoever leads next would have it against them.
+    pub(super) fn has_witness_alone(&self) -> bool {
+        let Some(lead) = &self.lead else { return false };
+        let others = self.present(self.timing.suspicion).without(self.me());
+        let mut others = others.intersection(self.votes()).iter().peekable();
+        let lacks = |m: MemberId| lead.peers[place(m)].reaches_witness == Some(false);
+        others.peek().is_some() && others.all(lacks)
     }
 
     fn leaving_nodes(&self) -> Members {
@@ -615,9 +627,7 @@ impl Machine {
         if let Command::SetWitness { place: Some(place) } = &command
             && base.witness.as_ref() != Some(place)
         {
-            if is_taken(base.witness.as_ref(), place) {
-                let why =
-                    "this disk is the witness already: take it away with `set-witness none` first";
+            if let Some(why) = why_not(base.witness.as_ref(), place) {
                 return Some(Outcome::Refused(why.into()));
             }
             match self.create_witness(place.clone()) {
@@ -869,7 +879,19 @@ impl Machine {
     }
 }
 
-/// A disk has room for one witness: making another there would take the one away that may vote just now.
-fn is_taken(present: Option<&WitnessPlace>, place: &WitnessPlace) -> bool {
-    place.kind() == WitnessKind::Disk && present.is_some_and(|p| p.path == place.path)
+/// Why there can be no witness in this place.
+fn why_not(present: Option<&WitnessPlace>, place: &WitnessPlace) -> Option<&'static str> {
+    // A disk has room for one witness: making another there would take the one away that may vote just now.
+    let is_taken =
+        place.kind() == WitnessKind::Disk && present.is_some_and(|p| p.path == place.path);
+    match (is_taken, place.may_hold_a_secret()) {
+        (true, _) => {
+            Some("this disk is the witness already: take it away with `set-witness none` first")
+        }
+        (_, true) => Some(
+            "the URL is shown to everybody, so no secret may be in it: leave out what '?', '#' and '@' stand beside, and give each server a \
+             credential for it (CREATE CREDENTIAL)",
+        ),
+        _ => None,
+    }
 }

@@ -34,13 +34,13 @@ use crate::command::{Command, Outcome};
 use crate::packet::Packet;
 use crate::planted::{Bug, planted};
 use crate::state::{ClusterState, GroupState};
-use crate::witness::{WitnessAsk, WitnessFault, WitnessView};
+use crate::witness::{Counts, WitnessAsk, WitnessFault, WitnessView};
 use daruma_quorum::{
     Ballot, Configuration, MEMBERS_MAX, MemberId, Members, Message, Node, Output, Register, Role,
     Version, WITNESS,
 };
 use elect::Follow;
-use lead::Lead;
+use lead::{Lead, Told};
 use owner::Owner;
 pub(crate) use rest::TICK;
 use std::collections::BTreeMap;
@@ -133,12 +133,12 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A node that starts with what is on disk. `seen`: witness and count of its newest record that was seen. `None`: the register's
+    /// A node that starts with what is on disk. `seen`: the highest counts of witnesses' records that were seen. `None`: the register's
     /// body is no state of a cluster.
     pub fn new(
         me: MemberId,
         register: Register,
-        seen: Option<(u128, u64)>,
+        seen: Counts,
         timing: Timing,
         seed: u64,
         now: Duration,
@@ -158,7 +158,7 @@ impl Machine {
             heard: [None; PLACES],
             follow: Follow::new(now),
             lead: None,
-            watch: Watch::new(seen, now),
+            watch: Watch::new(seen),
             owner,
             leaving: false,
             wishes: BTreeMap::new(),
@@ -177,9 +177,9 @@ impl Machine {
         self.node.register()
     }
 
-    /// The witness whose record was seen, and its count: on disk as well.
-    pub fn seen(&self) -> Option<(u128, u64)> {
-        self.watch.seen
+    /// The highest counts of witnesses' records that were seen: on disk as well.
+    pub fn seen(&self) -> &Counts {
+        &self.watch.seen
     }
 
     /// What the newest configuration says that this node has. It may not have settled yet.
@@ -206,7 +206,10 @@ impl Machine {
         self.ticked = self.now;
         match self.lead.is_some() {
             true => self.lead_on(),
-            false => self.look_for_leader(),
+            false => {
+                self.look_for_leader();
+                self.look_as_follower();
+            }
         }
         self.keep_leases();
         self.give_up_wishes();
@@ -249,7 +252,12 @@ impl Machine {
         if let Command::Release { group, epoch, .. } = &command {
             self.owner.stop(*group, *epoch);
         }
-        let until = now + self.timing.wish_timeout;
+        let limit = match command {
+            // Whoever asks has this node's own word otherwise.
+            Command::Show => self.timing.suspicion * 2,
+            _ => self.timing.wish_timeout,
+        };
+        let until = now + limit;
         self.wishes.insert(id, (command, until, false));
         self.pass_on_wishes();
         self.ask_witness();
@@ -344,7 +352,15 @@ impl Machine {
                 version,
                 settled,
                 leaving,
-            } => self.take_rounded(from, ballot, seq, (version, settled), leaving),
+                reaches_witness,
+            } => {
+                let told = Told {
+                    holds: (version, settled),
+                    leaving,
+                    reaches_witness,
+                };
+                self.take_rounded(from, ballot, seq, &told);
+            }
             Packet::LeaseAsk { seq, owned } => self.lease_asked(from, seq, owned),
             Packet::LeaseOk { seq } => self.take_lease(seq),
             Packet::Ask { id, command } => self.wished(from, id, command),

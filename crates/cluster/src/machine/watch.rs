@@ -1,20 +1,31 @@
 //! The witness from a node's side: one question at a time, and how it has been of late.
+//!
+//! An answer that does not come in time is given up, and what comes after that is not looked at: a witness that hangs is one that fails, and keeps no other
+//! from being made in its place. One that is made is asked beside the one that is there.
 
 use super::Machine;
 use super::lead::Lead;
 use crate::planted::{Bug, planted};
 use crate::state::WitnessPlace;
-use crate::witness::{WitnessAsk, WitnessFault, WitnessOp, WitnessView};
+use crate::witness::{Counts, WitnessAsk, WitnessFault, WitnessOp, WitnessView};
 use daruma_quorum::{Members, Message, Register, WITNESS, Witness};
 use std::time::Duration;
 
 /// Failures closer together than this are flapping.
 const FLAP_WITHIN: Duration = Duration::from_secs(60);
+/// A node that does not lead looks at the record as often, to know whether it could.
+const FOLLOWER_LOOKS: Duration = Duration::from_secs(10);
+/// Or as often while it fails.
+const FOLLOWER_LOOKS_AGAIN: Duration = Duration::from_secs(2);
+/// One that failed once may only have been slow.
+const FAILURES_MIN: u32 = 2;
 
 pub(super) struct Watch {
-    /// Witness and count of its newest record that was seen.
-    pub seen: Option<(u128, u64)>,
+    /// The highest counts of records that were seen.
+    pub seen: Counts,
     busy: Option<Busy>,
+    /// A witness that is being made.
+    creating: Option<Busy>,
     want: Option<Message>,
     create: Option<(WitnessPlace, Register)>,
     /// What became of the last [`WitnessOp::Create`].
@@ -27,6 +38,10 @@ pub(super) struct Watch {
     ok_at: Option<Duration>,
     ok_since: Option<Duration>,
     failed_at: Option<Duration>,
+    /// Without an answer in between.
+    failures: u32,
+    /// When a node that does not lead looks next.
+    follower_looks_at: Duration,
     /// How long it must answer before it is voted back.
     restore: Duration,
     /// What the log was told last.
@@ -37,15 +52,15 @@ struct Busy {
     id: u64,
     witness: u128,
     since: Duration,
-    is_create: bool,
     is_vote: bool,
 }
 
 impl Watch {
-    pub(super) fn new(seen: Option<(u128, u64)>, _now: Duration) -> Watch {
+    pub(super) fn new(seen: Counts) -> Watch {
         Watch {
             seen,
             busy: None,
+            creating: None,
             want: None,
             create: None,
             created: None,
@@ -56,6 +71,8 @@ impl Watch {
             ok_at: None,
             ok_since: None,
             failed_at: None,
+            failures: 0,
+            follower_looks_at: Duration::ZERO,
             restore: Duration::ZERO,
             told: None,
         }
@@ -66,6 +83,8 @@ impl Watch {
             self.of = witness;
             (self.ok_at, self.ok_since, self.failed_at, self.told) = (None, None, None, None);
             self.restore = Duration::ZERO;
+            self.failures = 0;
+            self.follower_looks_at = Duration::ZERO;
         }
     }
 
@@ -78,17 +97,26 @@ impl Watch {
         self.look = true;
     }
 
+    /// Does this node reach the witness, as far as it has found out?
+    pub(super) fn reaches(&self) -> Option<bool> {
+        match (self.failures, self.ok_at) {
+            (FAILURES_MIN.., _) => Some(false),
+            (_, Some(_)) => Some(true),
+            (_, None) => None,
+        }
+    }
+
     pub(super) fn look_at(&mut self, at: Duration) {
         self.look_at = Some(at);
     }
 
     /// Is anything but a look at the record waited for, or to be asked at a certain time?
     pub(super) fn is_under_way(&self) -> bool {
-        let is_more = |busy: &Busy| busy.is_create || busy.is_vote;
         self.want.is_some()
             || self.create.is_some()
+            || self.creating.is_some()
             || self.look_at.is_some()
-            || self.busy.as_ref().is_some_and(is_more)
+            || self.busy.as_ref().is_some_and(|busy| busy.is_vote)
     }
 
     pub(super) fn create(&mut self, place: WitnessPlace, register: Register) {
@@ -98,11 +126,7 @@ impl Watch {
 
     pub(super) fn is_creating(&self, id: u128) -> bool {
         let asked = self.create.as_ref().is_some_and(|(p, _)| p.id == id);
-        asked
-            || self
-                .busy
-                .as_ref()
-                .is_some_and(|b| b.is_create && b.witness == id)
+        asked || self.creating.as_ref().is_some_and(|b| b.witness == id)
     }
 }
 
@@ -123,7 +147,7 @@ impl Machine {
         let answered = w.ok_at.is_some_and(|at| at + timeout > self.now);
         let answers = answered || (begins && has_vote);
         let is_steady = w.ok_since.is_some_and(|at| at + w.restore <= self.now);
-        match answers && (has_vote || is_steady) {
+        match answers && (has_vote || is_steady) && !self.has_witness_alone() {
             true => Witness::Usable,
             false => Witness::Failed,
         }
@@ -131,12 +155,17 @@ impl Machine {
 
     /// Asks the next thing, if nothing is being asked.
     pub(super) fn ask_witness(&mut self) {
-        let Some(state_place) = self.place_to_ask() else {
+        self.give_up_witness();
+        self.ask_to_create();
+        let Some(place) = self.state.witness.clone() else {
             self.watch.want = None;
             return;
         };
-        self.watch
-            .is_about(self.state.witness.as_ref().map(|w| w.id));
+        self.watch.is_about(Some(place.id));
+        if !planted(Bug::WitnessReplacedInOffice) {
+            // Of the one before nothing counts any more.
+            self.watch.busy.take_if(|b| b.witness != place.id);
+        }
         if self.watch.busy.is_some() {
             return;
         }
@@ -144,42 +173,79 @@ impl Machine {
             self.watch.look_at = None;
             self.watch.look = true;
         }
-        let (place, op) = if let Some((place, register)) = self.watch.create.take() {
-            (place, WitnessOp::Create(register))
-        } else if let Some(message) = self.watch.want.take().filter(|m| self.is_current(m)) {
-            (state_place, WitnessOp::Exchange(message))
+        let op = if let Some(message) = self.watch.want.take().filter(|m| self.is_current(m)) {
+            WitnessOp::Exchange(message)
         } else if std::mem::take(&mut self.watch.look) {
-            (state_place, WitnessOp::Look)
+            WitnessOp::Look
         } else {
             return;
         };
-        let seen = self.watch.seen.filter(|(id, _)| *id == place.id);
+        self.watch.busy = Some(self.put_to_witness(place, op));
+    }
+
+    /// A node that follows a leader finds out whether it reaches the witness: the leader is told with each round.
+    pub(super) fn look_as_follower(&mut self) {
+        if self.state.witness.is_none()
+            || !self.hears_leader()
+            || self.now < self.watch.follower_looks_at
+        {
+            return;
+        }
+        self.watch.follower_looks_at = self.now + FOLLOWER_LOOKS;
+        self.watch.look();
+    }
+
+    fn ask_to_create(&mut self) {
+        if self.watch.creating.is_some() {
+            return;
+        }
+        if let Some((place, register)) = self.watch.create.take() {
+            let asked = self.put_to_witness(place, WitnessOp::Create(register));
+            self.watch.creating = Some(asked);
+        }
+    }
+
+    fn put_to_witness(&mut self, place: WitnessPlace, op: WitnessOp) -> Busy {
         let register = self.node.register();
         let id = self.watch.next_id;
         self.watch.next_id += 1;
-        self.watch.busy = Some(Busy {
+        let busy = Busy {
             id,
             witness: place.id,
             since: self.now,
-            is_create: matches!(op, WitnessOp::Create(_)),
             is_vote: matches!(op, WitnessOp::Exchange(Message::RequestVote { .. })),
-        });
+        };
         let ask = WitnessAsk {
             id,
             cluster: self.state.id,
+            seen: self.watch.seen.highest(place.id),
             place,
             me: self.me(),
             op,
-            seen: seen.map_or(0, |(_, n)| n),
             held: (register.held.version, register.settled),
             alive: self.lead.is_some(),
+            office: self.state.witness.as_ref().map(|w| w.id),
         };
         self.out.push(super::Action::Witness(ask));
+        busy
     }
 
-    fn place_to_ask(&self) -> Option<WitnessPlace> {
-        let created = self.watch.create.as_ref().map(|(place, _)| place.clone());
-        self.state.witness.clone().or(created)
+    /// What is not answered in time is not waited for any longer.
+    fn give_up_witness(&mut self) {
+        let now = self.now;
+        let late = |asked: &mut Busy, limit: Duration| asked.since + limit <= now;
+        let limit = self.timing.witness_timeout;
+        let present = self.state.witness.as_ref().map(|w| w.id);
+        if let Some(asked) = self.watch.busy.take_if(|b| late(b, limit))
+            && present == Some(asked.witness)
+        {
+            self.witness_failed(WitnessFault::Unknown("no answer in time".into()));
+        }
+        let limit = self.timing.wish_timeout;
+        if let Some(asked) = self.watch.creating.take_if(|b| late(b, limit)) {
+            let why = "the new witness does not answer".to_string();
+            self.watch.created = Some((asked.witness, Err(why)));
+        }
     }
 
     /// A question of a candidacy or a lead that is over would only disturb.
@@ -195,18 +261,15 @@ impl Machine {
     }
 
     pub(super) fn take_witness(&mut self, id: u64, result: Result<WitnessView, WitnessFault>) {
+        if let Some(asked) = self.watch.creating.take_if(|b| b.id == id) {
+            // Nobody counts on it yet, so nothing of it has to be remembered.
+            let created = result.map(|_| ()).map_err(|e| e.to_string());
+            self.watch.created = Some((asked.witness, created));
+            return;
+        }
         let Some(busy) = self.watch.busy.take_if(|b| b.id == id) else {
             return;
         };
-        if busy.is_create {
-            let created = result.as_ref().map(|_| ()).map_err(ToString::to_string);
-            self.watch.created = Some((busy.witness, created));
-            if let Ok(view) = result {
-                self.watch.seen = Some((busy.witness, view.n));
-                self.out.push(super::Action::Persist);
-            }
-            return;
-        }
         let place = self.state.witness.as_ref().map(|w| w.id);
         if place != Some(busy.witness) && !planted(Bug::WitnessReplacedInOffice) {
             return;
@@ -227,6 +290,8 @@ impl Machine {
             };
         }
         w.failed_at = Some(self.now);
+        w.failures = w.failures.saturating_add(1);
+        w.follower_looks_at = w.follower_looks_at.min(self.now + FOLLOWER_LOOKS_AGAIN);
         if !matches!(fault, WitnessFault::Unknown(_)) {
             w.ok_at = None;
         }
@@ -236,18 +301,24 @@ impl Machine {
         }
     }
 
-    fn take_view(&mut self, busy: &Busy, view: WitnessView) {
-        let seen = (busy.witness, view.n);
-        if self.watch.seen != Some(seen) {
-            self.watch.seen = Some(seen);
-            self.out.push(super::Action::Persist);
-        }
+    fn witness_is_well(&mut self) {
         let w = &mut self.watch;
         w.ok_at = Some(self.now);
+        w.failures = 0;
         w.ok_since.get_or_insert(self.now);
         if w.told.take().is_some() {
-            self.out
-                .push(super::Action::Note("the witness answers again.".into()));
+            let again = "the witness answers again.".to_string();
+            self.out.push(super::Action::Note(again));
+        }
+    }
+
+    fn take_view(&mut self, busy: &Busy, view: WitnessView) {
+        if self.watch.seen.note(busy.witness, view.n) {
+            self.out.push(super::Action::Persist);
+        }
+        match busy.since + self.timing.witness_timeout / 2 > self.now {
+            true => self.witness_is_well(),
+            false => self.witness_failed(WitnessFault::Unknown("its answers take too long".into())),
         }
         if let Some(newer) = &view.newer {
             self.adopt(newer);
@@ -265,7 +336,7 @@ impl Machine {
             self.confirm_rounds();
             self.keep_witness_current(&view);
         } else if !busy.is_vote {
-            self.take_witness_pre_vote(view.ballot, view.version, view.alive);
+            self.take_witness_pre_vote(busy.since, view.ballot, view.version, view.alive);
         }
     }
 
@@ -289,7 +360,7 @@ impl Machine {
             self.votes().contains(WITNESS) && !register.held.has_quorum(by_nodes, register.settled);
         let every = match needed {
             true => self.timing.round(),
-            false => self.timing.lease,
+            false => self.timing.lease.min(self.timing.witness_timeout / 2),
         };
         lead.witness_read + every <= self.now
     }

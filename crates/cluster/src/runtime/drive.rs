@@ -1,55 +1,33 @@
-//! The thread that drives the machine, and the one that asks its witness.
+//! The thread that drives the machine.
 
+use super::askers::Askers;
 use super::links::Links;
 use super::{ClusterError, Input, Next, Shared, elapsed};
 use crate::command::Outcome;
 pub(super) use crate::machine::TICK;
 use crate::machine::{Action, Machine, Owned};
 use crate::store::{Store, Stored};
-use crate::witness::{CloudStore, WitnessAsk, WitnessStore, Witnesses};
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
 /// Why a node that left for good has ended.
 pub(super) const LEFT: &str = "this server has left the cluster";
-/// Questions to the witness that wait: the machine asks one at a time.
-const ASKS_MAX: usize = 4;
 
 /// See the module.
 pub(super) struct Driver {
-    shared: Arc<Shared>,
-    links: Arc<Links>,
-    machine: Machine,
-    store: Store,
-    witness: SyncSender<WitnessAsk>,
+    pub shared: Arc<Shared>,
+    pub links: Arc<Links>,
+    pub machine: Machine,
+    pub store: Store,
+    pub askers: Askers,
 }
 
 impl Driver {
-    pub(super) fn start(
-        shared: &Arc<Shared>,
-        links: &Arc<Links>,
-        machine: Machine,
-        store: Store,
-        cloud: Option<Arc<dyn CloudStore>>,
-    ) -> Result<JoinHandle<()>, ClusterError> {
-        let (witness, asks) = sync_channel(ASKS_MAX);
-        let asking = shared.clone();
-        // Never waited for: a share that hangs would keep the server from stopping.
-        let builder = Builder::new().name("cluster witness".into());
-        let spawned = builder.spawn(move || ask_witness(&asking, &asks, cloud));
-        spawned.map_err(ClusterError::Thread)?;
-        let driver = Driver {
-            shared: shared.clone(),
-            links: links.clone(),
-            machine,
-            store,
-            witness,
-        };
+    pub(super) fn start(self) -> Result<JoinHandle<()>, ClusterError> {
         let builder = Builder::new().name("cluster".into());
         builder
-            .spawn(move || driver.run())
+            .spawn(move || self.run())
             .map_err(ClusterError::Thread)
     }
 
@@ -78,7 +56,7 @@ impl Driver {
     }
 
     /// Whoever is answered finds what was agreed on.
-    fn finish(&self, actions: Vec<Action>) -> io::Result<()> {
+    fn finish(&mut self, actions: Vec<Action>) -> io::Result<()> {
         let answers = self.carry_out(actions)?;
         self.publish();
         for (id, outcome) in answers {
@@ -109,7 +87,7 @@ impl Driver {
     }
 
     /// Does what a step wants. One write serves it all, as the register is what the whole step has left.
-    fn carry_out(&self, actions: Vec<Action>) -> io::Result<Vec<(u64, Outcome)>> {
+    fn carry_out(&mut self, actions: Vec<Action>) -> io::Result<Vec<(u64, Outcome)>> {
         let mut is_written = false;
         let mut answers = Vec::new();
         for action in actions {
@@ -119,13 +97,12 @@ impl Driver {
                     self.store.save(&Stored {
                         me: self.machine.me(),
                         register: self.machine.register().clone(),
-                        seen: self.machine.seen(),
+                        seen: self.machine.seen().clone(),
                     })?;
                     is_written = true;
                 }
                 Action::Send(to, packet) => self.links.send(to, &packet),
-                // The machine takes silence for a witness that does not answer.
-                Action::Witness(ask) => drop(self.witness.try_send(ask)),
+                Action::Witness(ask) => self.askers.ask(ask),
                 Action::Answer(id, outcome) => answers.push((id, outcome)),
                 Action::Settled(_) => {}
                 Action::Note(text) => self.shared.say(&text),
@@ -193,14 +170,4 @@ impl Driver {
 fn is_same(before: &[Owned], now: &[Owned]) -> bool {
     let all = |owned: &[Owned]| owned.iter().map(|o| (o.group, o.epoch)).collect::<Vec<_>>();
     all(before) == all(now)
-}
-
-fn ask_witness(shared: &Shared, asks: &Receiver<WitnessAsk>, cloud: Option<Arc<dyn CloudStore>>) {
-    let mut witnesses = Witnesses::new(cloud);
-    while let Ok(ask) = asks.recv() {
-        let result = witnesses.exchange(&ask);
-        if !shared.inbox.push(Input::Witness(ask.id, result)) {
-            return;
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! A node as it runs: a thread for its machine, one for its witness, and those of its connections.
+//! A node as it runs: a thread for its machine, those that ask witnesses, and those of its connections.
 //!
 //! Theory: one thread drives [`Machine`] and does nothing else. What happens comes to it as an [`Input`]; each step is written before anything
 //! of it is said. A thread that asks whether this node may act for a group reads what the last step has left and the clock, so a
@@ -7,13 +7,14 @@
 //! | what | bound |
 //! |---|---|
 //! | packets that wait for a step | [`INPUTS_MAX`]; the newest are dropped, as a network would |
-//! | a witness that hangs | its own thread; the machine asks one thing at a time and takes no answer for a failure |
+//! | a witness that hangs | its own thread (`askers`); the machine asks one thing at a time and takes no answer for a failure |
 //! | a sync that fails | the node ends: nothing is leased, granted or voted any more until the server is started again |
 //!
 //! Latches: `Inbox::queue` and `Published` are taken alone; `departing` before any other, and nobody waits for it.
 //!
-//! Read next: `drive`, `links`, `control`.
+//! Read next: `drive`, `askers`, `links`, `control`.
 
+mod askers;
 mod control;
 mod drive;
 mod links;
@@ -32,7 +33,8 @@ use crate::setup::SetupError;
 use crate::state::{ClusterState, GroupId};
 use crate::store::Store;
 use crate::token::Token;
-use crate::witness::{CloudStore, WitnessFault, WitnessView};
+use crate::witness::{CloudStore, WitnessFault, WitnessView, Witnesses};
+use askers::{Askers, Ways};
 use control::Control;
 use daruma_base::{DiskFile, Env};
 use daruma_quorum::MemberId;
@@ -97,7 +99,8 @@ pub struct Cluster {
     links: Arc<Links>,
     control: Control,
     driver: Mutex<Option<JoinHandle<()>>>,
-    _lock: Arc<dyn DiskFile>,
+    /// Held by the thread that asks disks as well.
+    lock: Arc<dyn DiskFile>,
 }
 
 /// What all threads of a node reach.
@@ -259,10 +262,22 @@ impl Cluster {
             shared,
             links,
             driver: Mutex::new(None),
-            _lock: lock,
+            lock,
         };
-        let driver = Driver::start(&cluster.shared, &cluster.links, machine, store, cloud)?;
-        *cluster.driver.lock() = Some(driver);
+        let for_witness = cluster.shared.clone();
+        let ways = Ways {
+            store: Box::new(move || Box::new(Witnesses::new(cloud.clone()))),
+            tell: Arc::new(move |id, answer| for_witness.inbox.push(Input::Witness(id, answer))),
+            lock: cluster.lock.clone(),
+        };
+        let driver = Driver {
+            shared: cluster.shared.clone(),
+            links: cluster.links.clone(),
+            machine,
+            store,
+            askers: Askers::new(ways),
+        };
+        *cluster.driver.lock() = Some(driver.start()?);
         Ok(Some(cluster))
     }
 

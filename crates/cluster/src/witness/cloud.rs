@@ -12,7 +12,7 @@
 //!
 //! | found | done |
 //! |---|---|
-//! | a storage that puts against the condition | refused when the witness is made |
+//! | a storage that puts against the condition, or that takes too long for leases | refused when the witness is made |
 //! | the object has another tag by now | read and answered anew, a bounded number of times |
 //! | no answer to a put | "unknown": it may have been done. Asked once more, the acceptor says the same to the same node |
 //! | no object, another cluster's, longer than a record, damaged | refused |
@@ -26,12 +26,19 @@ use super::{
 use crate::planted::{Bug, planted};
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread::Builder;
+use std::time::{Duration, Instant};
 
 /// A write that others were faster with is tried again.
 const TRIES_MAX: u32 = 8;
 /// Nodes that write at the same time let each other go first, each for another time.
 const STEP_ASIDE: Duration = Duration::from_millis(5);
+
+/// A lease of a second is asked for four times; while only the witness' vote makes a quorum, one of these questions and the next have to be answered
+/// one after the other within it, with some room.
+const ANSWER_MAX: Duration = Duration::from_millis(300);
+/// So often that is tried.
+const MEASURED: u32 = 3;
 
 /// What an object must be to be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,27 +88,70 @@ impl WitnessStore for CloudWitness {
         let exchange = Exchange::of(&*store, ask);
         if let WitnessOp::Create(register) = &ask.op {
             exchange.prove()?;
+            self.measure(&exchange)?;
             let first = Record::first(ask, register, 0);
             exchange.put("", &first.encode(), PutIf::Absent)?;
         }
-        let alive = match ask.alive {
-            true => {
-                self.alive += 1;
-                exchange.count(self.alive)?
-            }
-            false => exchange.counted()?,
-        };
-        for attempt in 0..TRIES_MAX {
-            if attempt > 0 {
-                let turn = attempt * u32::from(ask.me.number() + 1);
-                std::thread::sleep(STEP_ASIDE * turn);
-            }
-            if let Some(view) = exchange.attempt(alive)? {
+        let (alive, mut found) = self.read(&exchange)?;
+        for attempt in 1..=TRIES_MAX {
+            if let Some(view) = exchange.attempt(alive, found)? {
                 return Ok(view);
             }
+            let turn = attempt * u32::from(ask.me.number() + 1);
+            std::thread::sleep(STEP_ASIDE * turn);
+            found = exchange.get("")?;
         }
         Err(WitnessFault::Unknown("others were faster".into()))
     }
+}
+
+impl CloudWitness {
+    /// What leaders have counted, this one as well if it leads, and the object: both requests at once, as a lease waits for them.
+    fn read(
+        &mut self,
+        exchange: &Exchange<'_>,
+    ) -> Result<(u64, Option<CloudObject>), WitnessFault> {
+        if exchange.ask.alive {
+            self.alive += 1;
+        }
+        let count = self.alive;
+        let alive = || match exchange.ask.alive {
+            true => exchange.count(count),
+            false => exchange.counted(),
+        };
+        std::thread::scope(|scope| {
+            let beside = Builder::new().name("cluster witness".into());
+            let beside = beside.spawn_scoped(scope, alive);
+            let found = exchange.get("");
+            let alive = match beside {
+                Ok(thread) => thread.join().unwrap_or_else(|_| Err(gone())),
+                Err(error) => Err(unknown("begin a thread", &error)),
+            };
+            Ok((alive?, found?))
+        })
+    }
+
+    /// Is the storage fast enough for leases? The best of some tries tells, as a busy machine may make any of them slow.
+    fn measure(&mut self, exchange: &Exchange<'_>) -> Result<(), WitnessFault> {
+        let mut best = Duration::MAX;
+        for _ in 0..MEASURED {
+            let begun = Instant::now();
+            self.read(exchange)?;
+            best = best.min(begun.elapsed());
+        }
+        match best <= ANSWER_MAX {
+            true => Ok(()),
+            false => Err(foreign(&format!(
+                "the storage takes {} ms to answer, and a lease can wait for {} ms: choose one that is nearer, or another kind of witness",
+                best.as_millis(),
+                ANSWER_MAX.as_millis()
+            ))),
+        }
+    }
+}
+
+fn gone() -> WitnessFault {
+    WitnessFault::Unknown("a thread has ended".into())
 }
 
 fn unknown(what: &str, error: &io::Error) -> WitnessFault {
@@ -143,9 +193,13 @@ impl<'a> Exchange<'a> {
         put.map_err(|e| unknown("write the object", &e))
     }
 
-    /// `None`: somebody else has written in between.
-    fn attempt(&self, alive: u64) -> Result<Option<WitnessView>, WitnessFault> {
-        let found = self.get("")?.ok_or_else(|| foreign("there is none"))?;
+    /// `None`: somebody else has written since this was read.
+    fn attempt(
+        &self,
+        alive: u64,
+        found: Option<CloudObject>,
+    ) -> Result<Option<WitnessView>, WitnessFault> {
+        let found = found.ok_or_else(|| foreign("there is none"))?;
         let decoded = Record::decode(&found.bytes);
         let mut record = decoded.map_err(|e| WitnessFault::Foreign(e.to_string()))?;
         let before = record.n;

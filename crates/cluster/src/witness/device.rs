@@ -1,6 +1,6 @@
 //! A disk that several machines reach: reads and writes past every cache.
 
-use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, open, seek};
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, open, seek, stat};
 use rustix::io::{Errno, pread, pwrite};
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -46,6 +46,17 @@ impl DirectFile {
                 "it has {length} bytes, and {bytes_min} are needed"
             ))),
             _ => Ok(DirectFile { file }),
+        }
+    }
+
+    /// Is this the block device that is at this path now? Of files that is not asked: each is opened anew, as another may have its name.
+    pub fn is_device_at(&self, path: &Path) -> bool {
+        let is_device = |mode| FileType::from_raw_mode(mode) == FileType::BlockDevice;
+        match (fstat(&self.file), stat(path)) {
+            (Ok(mine), Ok(there)) => {
+                is_device(mine.st_mode) && is_device(there.st_mode) && mine.st_rdev == there.st_rdev
+            }
+            _ => false,
         }
     }
 }

@@ -12,7 +12,7 @@
 //! stand, whoever is paused, killed or slow, and wherever.
 //!
 //! Invariants
-//! 1. Only its node writes a block; one server at a time is that node (the lock on its data folder).
+//! 1. Only its node writes a block; one server at a time is that node (the lock on its data folder), in one thread, which holds that lock as long as it writes.
 //! 2. A record is on disk before the block that names it, in the copy that the block named before that does not name.
 //! 3. Blocks are read twice until nothing has changed in between: they all were as read at one moment.
 //! 4. A block that stands for record n is never replaced by one for less.
@@ -23,7 +23,8 @@
 //! | a sector that is neither zero nor whole | refused: a disk writes a sector whole or not at all |
 //! | the newest record does not stand yet: its node was killed or sleeps | its writing is finished, by whoever comes |
 //! | a count below what the node has seen | refused: restored from an old copy |
-//! | anything else in the place of a new witness than zeros or a witness of this cluster | refused: nobody's file system is overwritten |
+//! | anything else in the place of a new witness than zeros or an earlier witness of this cluster | refused: nobody's file system is overwritten |
+//! | the witness that the cluster has, in the place of a new one: this disk by another path | refused: it would be overwritten |
 //!
 //! Assumed of the disk: a write of 512 bytes is whole or not done, what was written and synced is read by everybody from then on, and a write that failed,
 //! or was cut short with its machine, is done before that node writes again, or never. The record holds a copy of the newest configuration, and no user data.
@@ -38,7 +39,7 @@ use crate::codec::{CodecError, Reader, Writer, seal, unseal};
 use crate::planted::{Bug, planted};
 use daruma_quorum::{MEMBERS_MAX, Register};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const HEAD_MAGIC: &[u8; 8] = b"DARUMAD1";
@@ -65,13 +66,26 @@ const STEP_ASIDE: Duration = Duration::from_millis(3);
 
 /// Witnesses on disks and in files that several machines reach.
 #[derive(Default)]
-pub struct DiskWitness;
+pub struct DiskWitness {
+    /// A device stays open, with its path: each time that one is closed which could be written to, the system looks at it anew.
+    kept: Option<(PathBuf, DirectFile)>,
+}
 
 impl WitnessStore for DiskWitness {
     fn exchange(&mut self, ask: &WitnessAsk) -> Result<WitnessView, WitnessFault> {
-        let opened = DirectFile::open(Path::new(ask.place.path()), DISK_BYTES);
-        let mut device = opened.map_err(|e| unknown("open the disk", &e))?;
-        exchange(&mut device, ask)
+        let path = Path::new(ask.place.path());
+        let kept = self
+            .kept
+            .take()
+            .filter(|(of, file)| of == path && file.is_device_at(path));
+        let mut file = match kept {
+            Some((_, file)) => file,
+            None => DirectFile::open(path, DISK_BYTES).map_err(|e| unknown("open the disk", &e))?,
+        };
+        let done = exchange(&mut file, ask);
+        let stays = done.is_ok() && file.is_device_at(path);
+        self.kept = stays.then(|| (path.to_path_buf(), file));
+        done
     }
 }
 
@@ -392,6 +406,11 @@ impl<'a> Exchange<'a> {
         match head(&found) {
             Ok((cluster, id)) if (cluster, id) == (self.ask.cluster, self.ask.place.id) => {
                 return Ok(());
+            }
+            Ok((cluster, id)) if (cluster, Some(id)) == (self.ask.cluster, self.ask.office) => {
+                return Err(foreign(
+                    "this disk is the witness already, by another path: take it away with `set-witness none` first",
+                ));
             }
             Ok((cluster, _)) if cluster == self.ask.cluster => {}
             Ok(_) => return Err(foreign("it is the witness of another cluster")),

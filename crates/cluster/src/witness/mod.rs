@@ -16,11 +16,13 @@
 //! Read next: `share`, `disk`, `cloud`.
 
 mod cloud;
+mod counts;
 mod device;
 mod disk;
 mod share;
 
 pub use cloud::{CloudObject, CloudStore, CloudWitness, PutIf};
+pub use counts::Counts;
 pub use device::{Device, SECTOR_BYTES};
 pub use disk::{DISK_BYTES, DiskWitness, exchange as exchange_on_disk};
 pub use share::FileShare;
@@ -60,6 +62,8 @@ pub struct WitnessAsk {
     pub held: (Version, bool),
     /// The node leads, and says so by counting on.
     pub alive: bool,
+    /// The witness that the cluster has: no other is made over it, by whatever path it is reached.
+    pub office: Option<u128>,
 }
 
 /// What the record says after an exchange.
@@ -111,7 +115,7 @@ impl Witnesses {
     pub fn new(cloud: Option<Arc<dyn CloudStore>>) -> Witnesses {
         Witnesses {
             share: FileShare::default(),
-            disk: DiskWitness,
+            disk: DiskWitness::default(),
             cloud: CloudWitness::new(cloud),
         }
     }

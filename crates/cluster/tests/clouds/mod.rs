@@ -8,7 +8,8 @@ use daruma_cluster::witness::{
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
 
 const URL: &str = "https://account.blob.core.windows.net/witnesses/main";
 
@@ -23,6 +24,10 @@ struct Storage {
     before_put: Mutex<Option<Event>>,
     /// Puts whatever the condition says.
     is_careless: bool,
+    /// Each request takes so long.
+    takes: Duration,
+    /// Requests under way: what counts waits until the record is asked for as well.
+    together: Option<Barrier>,
     /// The answer to the next put of the record is lost.
     loses_answer: Mutex<bool>,
     myself: Mutex<std::sync::Weak<Storage>>,
@@ -43,6 +48,13 @@ impl Storage {
         objects[&format!("daruma-{:032x}", 5)].0.clone()
     }
 
+    fn delay(&self, name: &str) {
+        std::thread::sleep(self.takes);
+        if let Some(barrier) = self.together.as_ref().filter(|_| !name.contains("trial")) {
+            barrier.wait();
+        }
+    }
+
     fn replace(&self, change: impl FnOnce(&mut BTreeMap<String, (Vec<u8>, u64)>, &str)) {
         let name = format!("daruma-{:032x}", 5);
         change(&mut self.objects.lock().unwrap(), &name);
@@ -52,6 +64,7 @@ impl Storage {
 impl CloudStore for Storage {
     fn get(&self, url: &str, name: &str, bytes_max: usize) -> io::Result<Option<CloudObject>> {
         assert_eq!(url, URL);
+        self.delay(name);
         let objects = self.objects.lock().unwrap();
         let Some((bytes, tag)) = objects.get(name) else {
             return Ok(None);
@@ -67,6 +80,7 @@ impl CloudStore for Storage {
 
     fn put(&self, url: &str, name: &str, bytes: &[u8], condition: PutIf<'_>) -> io::Result<bool> {
         assert_eq!(url, URL);
+        self.delay(name);
         let is_record = name == format!("daruma-{:032x}", 5);
         let before = self.before_put.lock().unwrap().take_if(|_| is_record);
         let myself = self.myself.lock().unwrap().upgrade();
@@ -177,6 +191,44 @@ fn a_storage_without_conditions_is_refused() {
         "{refused:?}"
     );
     assert_eq!(storage.objects.lock().unwrap().len(), 1, "the trial alone");
+}
+
+/// Leases would be lost again and again.
+#[test]
+fn a_storage_that_is_too_slow_for_leases_is_refused() {
+    let storage = Arc::new(Storage {
+        takes: Duration::from_millis(310),
+        ..Storage::default()
+    });
+    let refused = told(&storage, 0, WitnessOp::Create(register()), 0);
+    assert!(
+        matches!(&refused, Err(WitnessFault::Foreign(why)) if why.contains("ms to answer")),
+        "{refused:?}"
+    );
+    assert!(
+        !storage
+            .objects
+            .lock()
+            .unwrap()
+            .contains_key(&format!("daruma-{:032x}", 5))
+    );
+}
+
+/// A round waits for one request, not for two: this ends only if both are under way.
+#[test]
+fn a_leader_counts_and_reads_at_once() {
+    let made = made();
+    let objects = std::mem::take(&mut *made.objects.lock().unwrap());
+    let storage = Arc::new(Storage {
+        objects: Mutex::new(objects),
+        together: Some(Barrier::new(2)),
+        ..Storage::default()
+    });
+    let mut look = cloud_ask(1, WitnessOp::Look, 1);
+    look.alive = true;
+    let mut leader = CloudWitness::new(Some(storage.clone()));
+    assert_eq!(leader.exchange(&look).map(|v| v.n), Ok(1));
+    assert_eq!(told(&storage, 0, WitnessOp::Look, 1).map(|v| v.n), Ok(1));
 }
 
 #[test]

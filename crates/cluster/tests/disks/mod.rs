@@ -42,6 +42,7 @@ fn ask(path: &str, me: usize, op: WitnessOp, seen: u64) -> WitnessAsk {
         seen,
         held: (register().held.version, true),
         alive: false,
+        office: None,
     }
 }
 
@@ -356,7 +357,7 @@ fn file() -> (tempfile::TempDir, String) {
 }
 
 fn told(path: &str, me: usize, op: WitnessOp, seen: u64) -> Result<WitnessView, WitnessFault> {
-    DiskWitness.exchange(&ask(path, me, op, seen))
+    DiskWitness::default().exchange(&ask(path, me, op, seen))
 }
 
 #[test]
@@ -382,7 +383,7 @@ fn a_leader_that_reaches_it_is_seen_by_the_others() {
     let before = told(&path, 0, WitnessOp::Create(register()), 0).unwrap();
     let mut alive = ask(&path, 1, WitnessOp::Look, 1);
     alive.alive = true;
-    let counted = DiskWitness.exchange(&alive).unwrap();
+    let counted = DiskWitness::default().exchange(&alive).unwrap();
     assert_ne!(counted.alive, before.alive);
     let seen = told(&path, 0, WitnessOp::Look, 1).unwrap();
     assert_eq!((seen.alive, seen.n), (counted.alive, 1));
@@ -460,14 +461,34 @@ fn what_is_no_witness_is_left_alone() {
     let (_folder, path) = file();
     let mut other = ask(&path, 0, create(), 0);
     other.cluster = 10;
-    DiskWitness.exchange(&other).unwrap();
+    DiskWitness::default().exchange(&other).unwrap();
     is_foreign(&path, create());
     let (_folder, path) = file();
     let mut earlier = ask(&path, 0, create(), 0);
     earlier.place = WitnessPlace::on_disk(&path, ID + 1);
-    DiskWitness.exchange(&earlier).unwrap();
+    DiskWitness::default().exchange(&earlier).unwrap();
     is_foreign(&path, vote(2));
     assert_eq!(told(&path, 0, create(), 0).map(|v| v.n), Ok(1));
+}
+
+/// A path is a name, and a disk has several.
+#[test]
+fn the_witness_in_office_is_not_made_over_by_another_path() {
+    let (folder, path) = file();
+    told(&path, 0, WitnessOp::Create(register()), 0).unwrap();
+    told(&path, 0, vote(2), 1).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let other = folder.path().join("other").display().to_string();
+    std::os::unix::fs::symlink(&path, &other).unwrap();
+    let mut over = ask(&other, 0, WitnessOp::Create(register()), 0);
+    over.place.id = ID + 1;
+    over.office = Some(ID);
+    let fault = DiskWitness::default().exchange(&over);
+    assert!(matches!(fault, Err(WitnessFault::Foreign(_))), "{fault:?}");
+    assert!(std::fs::read(&path).unwrap() == before, "it was written to");
+    // One that the cluster has no longer may go.
+    over.office = Some(ID + 2);
+    assert_eq!(DiskWitness::default().exchange(&over).map(|v| v.n), Ok(1));
 }
 
 #[test]

@@ -8,7 +8,7 @@
 
 mod plane;
 
-use daruma_cluster::witness::{Record, WitnessAsk, WitnessFault, WitnessOp, WitnessView};
+use daruma_cluster::witness::{Counts, Record, WitnessAsk, WitnessFault, WitnessOp, WitnessView};
 use daruma_cluster::{
     Action, ClusterState, Command, GroupId, Machine, NodeState, Outcome, Packet, Timing,
     WitnessPlace,
@@ -61,7 +61,7 @@ struct Place {
     life: u32,
     paused_until: Duration,
     register: Register,
-    seen: Option<(u128, u64)>,
+    seen: Counts,
     offset: Duration,
     /// Local microseconds in a million of real ones.
     rate: u64,
@@ -116,6 +116,10 @@ pub struct World {
     pub share_up: bool,
     share_cut: BTreeSet<usize>,
     pub share_slow: bool,
+    /// Each answer of the share takes so long.
+    pub share_takes: Option<Duration>,
+    /// A witness whose answers never come.
+    pub share_hangs: Option<u128>,
     pub records: BTreeMap<u128, Record>,
     alive: u64,
     chain: Vec<Version>,
@@ -175,7 +179,7 @@ impl World {
                 life: 0,
                 paused_until: Duration::ZERO,
                 register: register.clone(),
-                seen: None,
+                seen: Counts::default(),
                 offset: Duration::from_secs(dice.below(1_000_000)),
                 rate: 990_000 + dice.below(20_001),
                 leaving: None,
@@ -207,6 +211,8 @@ impl World {
             share_up: true,
             share_cut: BTreeSet::new(),
             share_slow: false,
+            share_takes: None,
+            share_hangs: None,
             records,
             alive: 0,
             chain: vec![register.held.origin],
@@ -278,7 +284,7 @@ impl World {
         node.machine = Machine::new(
             member(i),
             node.register.clone(),
-            node.seen,
+            node.seen.clone(),
             timing,
             seed,
             now,
@@ -598,9 +604,13 @@ impl World {
     }
 
     fn reach_share(&mut self, i: usize, life: u32, ask: WitnessAsk) {
-        let delay = match self.share_slow {
-            true => ms(200 + self.dice.below(1500)),
-            false => ms(1 + self.dice.below(20)),
+        if self.share_hangs == Some(ask.place.id) {
+            return;
+        }
+        let delay = match (self.share_takes, self.share_slow) {
+            (Some(always), _) => always,
+            (None, true) => ms(200 + self.dice.below(1500)),
+            (None, false) => ms(1 + self.dice.below(20)),
         };
         if !self.share_up || self.share_cut.contains(&i) {
             let fault = WitnessFault::Unknown("cut off".into());
@@ -660,7 +670,7 @@ impl World {
                     let node = &mut self.nodes[i];
                     if let Some(machine) = &node.machine {
                         node.register = machine.register().clone();
-                        node.seen = machine.seen();
+                        node.seen = machine.seen().clone();
                     }
                     is_written = true;
                 }

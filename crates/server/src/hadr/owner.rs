@@ -103,13 +103,13 @@ impl Group {
         let mut told = None;
         let mut count = warrant.news().count();
         while !self.is_stopped() {
+            // Before the look: a lease that runs out in between is looked for again at once.
+            let limit = warrant.holds_for().unwrap_or(WATCH).min(WATCH);
             let seen = (warrant.ownership(), warrant.leads());
             if told != Some(seen) {
                 told = Some(seen);
                 self.tell(Task::Owner);
             }
-            // A lease that runs out is seen then.
-            let limit = warrant.holds_for().unwrap_or(WATCH).min(WATCH);
             warrant.news().wait(count, limit);
             count = warrant.news().count();
         }
