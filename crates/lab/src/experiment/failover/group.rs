@@ -17,6 +17,8 @@ pub const DATABASE: &str = "LabFailover";
 pub const GROUP: &str = "lab_failover";
 /// What is waited for comes long before: a copy of all rows, also on a machine with much else to do.
 const PATIENCE: Duration = Duration::from_secs(3600);
+/// What the cluster has agreed on is known to all of its nodes by then.
+const HEARD_AFTER: Duration = Duration::from_secs(30);
 /// What start-up leaves to be done is done by then.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
 
@@ -36,6 +38,8 @@ pub struct Group {
     replicas: usize,
     /// Ids of rows that were given to writes so far.
     pub ids: u64,
+    /// The primary was killed, or another told to lead, and no write has been accepted since.
+    pub is_failing_over: bool,
 }
 
 impl Group {
@@ -49,6 +53,7 @@ impl Group {
             bed,
             replicas,
             ids: 0,
+            is_failing_over: false,
         };
         lab.step("making the group");
         let ports = group.acquaint()?;
@@ -163,8 +168,30 @@ impl Group {
         }
     }
 
+    /// The group's epoch, which counts its owners.
+    pub fn epoch(&self) -> Result<u64, LabError> {
+        let seen = self.bed.look();
+        let epoch = seen
+            .as_ref()
+            .and_then(|s| s.groups.first())
+            .map(|g| g.epoch);
+        epoch.ok_or_else(|| LabError::Unexpected(format!("no node tells of the group: {seen:?}")))
+    }
+
+    /// The same, when it has moved on from this one: a node that did not lead the cluster may not have heard yet.
+    pub fn epoch_after(&self, lab: &Lab, before: u64) -> Result<u64, LabError> {
+        let until = Instant::now() + HEARD_AFTER;
+        loop {
+            match self.epoch() {
+                Ok(epoch) if epoch > before => return Ok(epoch),
+                told if Instant::now() > until => return told,
+                _ => self.bed.pause(lab)?,
+            }
+        }
+    }
+
     fn whole(&self, seen: &Seen) -> Option<usize> {
-        let GroupSeen { owner, in_sync } = seen.groups.first()?;
+        let GroupSeen { owner, in_sync, .. } = seen.groups.first()?;
         let is_whole = seen.quorum
             && seen.up() == NAMES.len()
             && seen.nodes.iter().all(|n| n.dynamic_weight == 1)

@@ -113,9 +113,10 @@ fn steps(lab: &mut Lab, args: &FailoverArgs) -> Result<(), LabError> {
     tables::idle(lab, args.idle(), &idle);
     for how in How::ALL {
         let mut rounds = Vec::new();
-        let outcome = play(lab, &mut group, args, how, &mut rounds);
+        let mut failed = 0;
+        let outcome = play(lab, &mut group, args, how, (&mut rounds, &mut failed));
         // What was measured is told also when there was no time for all.
-        tables::failovers(lab, how, args.rows(), &rounds);
+        tables::failovers(lab, how, args.rows(), &rounds, failed);
         outcome?;
     }
     Ok(())
@@ -126,28 +127,34 @@ fn play(
     group: &mut Group,
     args: &FailoverArgs,
     how: How,
-    rounds: &mut Vec<Round>,
+    (rounds, failed): (&mut Vec<Round>, &mut u32),
 ) -> Result<(), LabError> {
     for number in 1..=args.rounds() {
         let which = format!("failover {number} of {}, {}", args.rounds(), how.title());
-        rounds.push(patiently(lab, group, args, how, &which)?);
+        let played = patiently(lab, group, args, how, &which, failed);
+        // One that was given up has failed as well.
+        *failed += u32::from(std::mem::take(&mut group.is_failing_over));
+        rounds.push(played?);
     }
     Ok(())
 }
 
-/// A busy machine may keep the owner from answering for so long that another leads before the round has begun: it is played again then.
+/// A busy machine may keep the owner from answering for so long that another leads before the round has begun: it is played again then. One that
+/// had begun is counted as failed.
 fn patiently(
     lab: &mut Lab,
     group: &mut Group,
     args: &FailoverArgs,
     how: How,
     which: &str,
+    failed: &mut u32,
 ) -> Result<Round, LabError> {
     let mut tries = 1;
     loop {
         match round::play(lab, group, how, args.rows(), which) {
             Err(LabError::Client(why)) if tries < TRIES_MAX => {
                 lab.notice(format!("Played again: {which}, which ended by {why}"));
+                *failed += u32::from(std::mem::take(&mut group.is_failing_over));
                 group.start_all()?;
                 tries += 1;
             }

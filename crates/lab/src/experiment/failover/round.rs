@@ -6,6 +6,7 @@ use crate::figures::grouped;
 use crate::sql::{Ask, connect_to, quoted};
 use daruma_client::client::{Client, Options};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,6 +17,8 @@ const ACKNOWLEDGED: u64 = 20;
 const FILL_ROWS: u64 = 100_000;
 /// Whoever asks servers on this machine takes processor time from them.
 const RETRY_PAUSE: Duration = Duration::from_millis(5);
+/// So often each other server is asked to take a write beside the one that leads.
+const BESIDE_TRIES: u32 = 10;
 /// How long a failover may take before something else is wrong.
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -81,9 +84,14 @@ pub fn play(
     let open = open_transaction(lab, group, owner, rows, which)?;
     let acknowledged = acknowledge(group, owner)?;
     lab.step(which);
-    let (round, accepted) = fail_over(group, owner, how)?;
+    let before = group.epoch()?;
+    group.is_failing_over = true;
+    let (round, mut accepted) = fail_over(group, owner, how)?;
+    group.is_failing_over = false;
+    accepted.extend(accepted_beside(group, owner, how, &accepted)?);
+    one_for_each_term(&accepted, before, group.epoch_after(lab, before)?)?;
     drop(open);
-    check(lab, group, accepted, acknowledged, how)?;
+    check(lab, group, &accepted, acknowledged, how)?;
     group.bed.start(owner)?;
     Ok(round)
 }
@@ -164,7 +172,12 @@ struct Accepted {
     seconds: f64,
 }
 
-fn fail_over(group: &mut Group, owner: usize, how: How) -> Result<(Round, Accepted), LabError> {
+/// The round, and every write that was accepted meanwhile, the first one first.
+fn fail_over(
+    group: &mut Group,
+    owner: usize,
+    how: How,
+) -> Result<(Round, Vec<Accepted>), LabError> {
     let others: Vec<usize> = group.replicas().filter(|n| *n != owner).collect();
     // Each question on a connection of its own: who tells of the cluster may wait for a leader that is gone, and must not keep the other back.
     let sights = others.iter().flat_map(|n| Sight::ALL.map(|s| (*n, s)));
@@ -202,20 +215,63 @@ fn fail_over(group: &mut Group, owner: usize, how: How) -> Result<(Round, Accept
             marks.over.store(true, Ordering::Release);
         }
         let found = writes.into_iter().filter_map(|w| w.join().ok().flatten());
-        let found: Vec<Accepted> = found.collect();
+        let mut found: Vec<Accepted> = found.collect();
         marks.over.store(true, Ordering::Release);
         told?;
-        let nobody = || LabError::Unexpected("no write was accepted after the failover".into());
-        let earliest = |a: &Accepted, b: &Accepted| a.seconds.total_cmp(&b.seconds);
-        found.into_iter().min_by(earliest).ok_or_else(nobody)
+        found.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        Ok::<_, LabError>(found)
     })?;
+    let nobody = || LabError::Unexpected("no write was accepted after the failover".into());
+    let first = accepted.first().ok_or_else(nobody)?;
     group.ids = ids.load(Ordering::Acquire);
     let round = Round {
         noticed_s: Marks::get(&marks.noticed).filter(|_| how == How::Automatic),
         leads_s: Marks::get(&marks.leads),
-        accepted_s: accepted.seconds,
+        accepted_s: first.seconds,
     };
     Ok((round, accepted))
+}
+
+/// Every server but the one that leads now is asked to take a write as well: what it accepts is noted.
+fn accepted_beside(
+    group: &mut Group,
+    owner: usize,
+    how: How,
+    accepted: &[Accepted],
+) -> Result<Vec<Accepted>, LabError> {
+    let leads = accepted.first().map(|a| a.node);
+    let runs = |n: &usize| how == How::Planned || *n != owner;
+    let others: Vec<usize> = group
+        .replicas()
+        .filter(|n| runs(n) && Some(*n) != leads)
+        .collect();
+    let mut found = Vec::new();
+    for node in others {
+        let options = group.bed.server(node)?.options();
+        for _ in 0..BESIDE_TRIES {
+            group.ids += 1;
+            let id = group.ids;
+            // A refusal is what is expected.
+            let written = connect_to(&options, DATABASE).and_then(|mut c| c.execute(&write(id)));
+            if written.is_ok() {
+                let seconds = f64::NAN;
+                found.push(Accepted { node, id, seconds });
+            }
+            thread::sleep(RETRY_PAUSE);
+        }
+    }
+    Ok(found)
+}
+
+/// Each term has one server that accepts writes: more servers than terms have begun since are two in one.
+fn one_for_each_term(accepted: &[Accepted], before: u64, now: u64) -> Result<(), LabError> {
+    let servers: BTreeSet<usize> = accepted.iter().map(|a| a.node).collect();
+    match servers.len() as u64 <= now.saturating_sub(before) {
+        true => Ok(()),
+        false => Err(LabError::Unexpected(format!(
+            "servers {servers:?} accepted writes in terms {before} (not included) to {now} of the group: two in one term"
+        ))),
+    }
 }
 
 /// What is looked for on a server that may lead next.
@@ -291,21 +347,53 @@ fn first_write(
 fn check(
     lab: &mut Lab,
     group: &Group,
-    accepted: Accepted,
+    accepted: &[Accepted],
     (first, last): (u64, u64),
     how: How,
 ) -> Result<(), LabError> {
-    let found = group.connect(accepted.node, DATABASE)?.text(&format!(
-        "SELECT CONCAT((SELECT COUNT(*) FROM dbo.ledger WHERE id BETWEEN {first} AND {last} OR id = {}), ' ', (SELECT COUNT(*) FROM dbo.pending))",
-        accepted.id
+    let Some(leads) = accepted.first() else {
+        return Ok(());
+    };
+    let ids: Vec<String> = accepted.iter().map(|a| a.id.to_string()).collect();
+    let found = group.connect(leads.node, DATABASE)?.text(&format!(
+        "SELECT CONCAT((SELECT COUNT(*) FROM dbo.ledger WHERE id BETWEEN {first} AND {last} OR id IN ({})), ' ', (SELECT COUNT(*) FROM dbo.pending))",
+        ids.join(", ")
     ))?;
     lab.report.check(
         format!(
             "rows acknowledged, and rows of the open transaction, after a failover ({})",
             how.title()
         ),
-        format!("{} 0", ACKNOWLEDGED + 1),
+        format!("{} 0", ACKNOWLEDGED + accepted.len() as u64),
         found,
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_servers_in_one_term_end_the_run() {
+        let by = |nodes: &[usize]| {
+            let accepted = nodes.iter().map(|node| Accepted {
+                node: *node,
+                id: 1,
+                seconds: 0.5,
+            });
+            accepted.collect::<Vec<_>>()
+        };
+        assert!(one_for_each_term(&by(&[1]), 4, 5).is_ok());
+        assert!(one_for_each_term(&by(&[1, 1]), 4, 5).is_ok());
+        assert!(
+            one_for_each_term(&by(&[1, 2]), 4, 6).is_ok(),
+            "the group moved again"
+        );
+        assert!(one_for_each_term(&by(&[1, 2]), 4, 5).is_err());
+        assert!(
+            one_for_each_term(&by(&[1]), 5, 5).is_err(),
+            "nobody was named"
+        );
+    }
 }

@@ -50,8 +50,22 @@ pub fn idle(lab: &mut Lab, length: Duration, nodes: &[Idle]) {
     lab.publish(section);
 }
 
-/// Publishes failovers of one kind.
-pub fn failovers(lab: &mut Lab, how: How, rows: u64, rounds: &[Round]) {
+/// Publishes failovers of one kind, and how many had begun and ended in no write that was accepted.
+pub fn failovers(lab: &mut Lab, how: How, rows: u64, rounds: &[Round], failed: u32) {
+    if rounds.is_empty() && failed == 0 {
+        return;
+    }
+    lab.report.figure(
+        format!("Failed failovers, {}", how.title()),
+        failed.to_string(),
+        format!(
+            "of {} that were begun, target 0",
+            rounds.len() as u64 + u64::from(failed)
+        ),
+        Verdict::of(failed == 0),
+    );
+    lab.report
+        .keep(format!("{}_failed", how.key()), json!(failed));
     if rounds.is_empty() {
         return;
     }

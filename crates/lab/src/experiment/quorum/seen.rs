@@ -21,6 +21,9 @@ pub struct Seen {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct GroupSeen {
     pub owner: Option<String>,
+    /// Counts owners.
+    #[serde(default)]
+    pub epoch: u64,
     /// Nodes that have everything that was acknowledged.
     pub in_sync: Vec<String>,
 }
