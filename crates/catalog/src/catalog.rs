@@ -1,5 +1,6 @@
 //! `Catalog`: the stored definitions of one open database, and the server's own rows in master.
 
+use crate::alone::Alone;
 use crate::change::{Change, Put};
 use crate::counters::{CounterId, Counters, Pace, Reached, key_of};
 use crate::error::{CatalogError, Result};
@@ -12,12 +13,11 @@ use crate::snapshot::DatabaseCatalog;
 use crate::statistics::{self, StatisticsMap, TableStatistics};
 use daruma_base::{CancelFlag, Lsn};
 use daruma_storage::{
-    BlobRef, Database, Durability, Isolation, LockMode, LockResource, Owner, ReadView, Txn,
+    BlobRef, Database, Durability, Isolation, LockMode, LockResource, ReadView, Txn,
 };
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Distance between successive object ids; they spread over the positive 32-bit numbers.
 const OBJECT_ID_STEP: i32 = 16_000_057;
@@ -30,33 +30,15 @@ pub struct Catalog {
     publishing: Mutex<()>,
     counters: Counters,
     statistics: StatisticsMap,
-    owner: Arc<Owner>,
-    /// Number of the next owner that waits for locks of sessions ([`Catalog::change_alone`]).
-    next_waiter: AtomicU64,
 }
 
 /// How long a change outside of any session waits for a session's lock, in ms.
 const ALONE_WAIT_MS: i64 = 5_000;
 
-/// A lock that goes with whoever waited for it, a panic included.
-struct Held<'a> {
-    db: &'a Database,
-    owner: Arc<Owner>,
-    resource: &'a LockResource,
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.db
-            .unlock(&self.owner, self.resource, LockMode::Exclusive);
-    }
-}
-
 impl Catalog {
     /// Writes the rows that every database has and opens the catalog.
     pub fn create(db: &Arc<Database>) -> Result<Catalog> {
-        let owner = system_owner(db);
-        in_transaction(db, &owner, |txn| {
+        in_transaction(db, |txn| {
             fixed_schemas()
                 .iter()
                 .try_for_each(|s| rows::put(txn, &rows::id_key(rows::KIND_SCHEMA, s.id), s))
@@ -66,8 +48,8 @@ impl Catalog {
 
     /// Loads all definitions.
     pub fn open(db: &Arc<Database>) -> Result<Catalog> {
-        let owner = system_owner(db);
-        let txn = db.begin(&owner);
+        let alone = Alone::new(db);
+        let txn = alone.begin();
         let mut snapshot = DatabaseCatalog::default();
         for (_, schema) in rows::read_all::<SchemaDef>(&txn, rows::KIND_SCHEMA)? {
             snapshot.apply(&Change::PutSchema(Put::new(schema)));
@@ -103,13 +85,11 @@ impl Catalog {
         txn.commit(Durability::Delayed)?;
         snapshot.set_version(1);
         Ok(Catalog {
-            counters: Counters::load(db.clone(), owner.clone())?,
+            counters: Counters::load(db.clone())?,
             db: db.clone(),
             current: RwLock::new(Arc::new(snapshot)),
             publishing: Mutex::new(()),
             statistics,
-            owner,
-            next_waiter: AtomicU64::new(0),
         })
     }
 
@@ -202,32 +182,22 @@ impl Catalog {
         resource: &LockResource,
         decide: impl FnOnce(&Arc<DatabaseCatalog>) -> std::result::Result<Change, E>,
     ) -> std::result::Result<(), E> {
-        let _held = self.wait_for(resource)?;
+        let waiter = Alone::waiting(&self.db, ALONE_WAIT_MS);
+        self.db
+            .lock(waiter.owner(), resource.clone(), LockMode::Exclusive)
+            .map_err(CatalogError::from)?;
         let change = decide(&self.current())?;
         self.change(|txn| self.write(txn, &change))?;
         self.publish(&[change]);
         Ok(())
     }
 
-    fn wait_for<'a>(&'a self, resource: &'a LockResource) -> Result<Held<'a>> {
-        // An owner for each: those who wait for one another's locks are not one.
-        let number = self.next_waiter.fetch_add(1, Ordering::Relaxed) & 0xFFFF_FFFF;
-        let id = (3 << 62) | (number << 16) | u64::from(self.db.id().0);
-        let owner = Owner::new(id, CancelFlag::new());
-        owner
-            .lock_timeout_ms
-            .store(ALONE_WAIT_MS, Ordering::Relaxed);
-        self.db
-            .lock(&owner, resource.clone(), LockMode::Exclusive)?;
-        Ok(Held {
-            db: &self.db,
-            owner,
-            resource,
-        })
-    }
-
     /// A new id for an object or constraint. `taken` tells ids in use that are not yet committed.
-    pub fn allocate_object_id(&self, taken: impl Fn(ObjectId) -> bool) -> Result<ObjectId> {
+    pub fn allocate_object_id(
+        &self,
+        cancel: &CancelFlag,
+        taken: impl Fn(ObjectId) -> bool,
+    ) -> Result<ObjectId> {
         let current = self.current();
         let free = |last: Option<i128>| {
             let mut id = last.map_or(FIRST_USER_OBJECT_ID, |last| {
@@ -240,7 +210,7 @@ impl Catalog {
         };
         Ok(self
             .counters
-            .advance(CounterId::ObjectId, Pace::OBJECT_IDS, free)?
+            .advance(CounterId::ObjectId, Pace::OBJECT_IDS, cancel, free)?
             .0 as ObjectId)
     }
 
@@ -255,14 +225,16 @@ impl Catalog {
         self.counters.reached(id)
     }
 
-    /// Gives out the value that `next` computes from the last one; errors of `next` change nothing.
+    /// Gives out the value that `next` computes from the last one; errors of `next` change nothing. Where another transaction has the
+    /// counter's row it waits until `cancel`, and asks `next` again.
     pub fn next_value<E: From<CatalogError>>(
         &self,
         id: CounterId,
         pace: Pace,
-        next: impl FnOnce(Option<i128>) -> std::result::Result<i128, E>,
+        cancel: &CancelFlag,
+        next: impl FnMut(Option<i128>) -> std::result::Result<i128, E>,
     ) -> std::result::Result<i128, E> {
-        Ok(self.counters.advance(id, pace, next)?.0)
+        Ok(self.counters.advance(id, pace, cancel, next)?.0)
     }
 
     /// As `next_value`, of a sequence. After a crash it may give the value again unless the log is hard up to the position, if there is
@@ -271,16 +243,17 @@ impl Catalog {
         &self,
         id: ObjectId,
         def: &SequenceDef,
-        next: impl FnOnce(Option<i128>) -> std::result::Result<i128, E>,
+        cancel: &CancelFlag,
+        next: impl FnMut(Option<i128>) -> std::result::Result<i128, E>,
     ) -> std::result::Result<(i128, Option<Lsn>), E> {
         let id = CounterId::Sequence(id);
-        self.counters.advance(id, def.into(), next)
+        self.counters.advance(id, def.into(), cancel, next)
     }
 
     /// Next of a counter that starts at 1 and steps by 1: row numbers, row versions.
-    pub fn next_number(&self, id: CounterId) -> Result<u64> {
+    pub fn next_number(&self, id: CounterId, cancel: &CancelFlag) -> Result<u64> {
         let next = |last: Option<i128>| Ok::<i128, CatalogError>(last.unwrap_or(0) + 1);
-        Ok(self.counters.advance(id, Pace::NUMBERS, next)?.0 as u64)
+        Ok(self.counters.advance(id, Pace::NUMBERS, cancel, next)?.0 as u64)
     }
 
     /// Sets what `reached` answers, within a transaction that alone uses the counter: RESEED, RESTART, TRUNCATE. [`Catalog::keep_reached`]
@@ -350,14 +323,8 @@ impl Catalog {
     }
 
     fn store_statistics(&self, table: &TableStatistics) -> Result<()> {
-        let txn = self.db.begin(&self.owner);
-        match statistics::write(&txn, table) {
-            Ok(()) => Ok(txn.commit(Durability::Delayed)?),
-            Err(error) => {
-                txn.rollback()?;
-                Err(error)
-            }
-        }
+        let write = |txn: &Txn| statistics::write(txn, table);
+        Alone::new(&self.db).run(write, |txn| txn.commit(Durability::Delayed))
     }
 
     /// Reads rows as they are now, without waiting for anybody.
@@ -365,7 +332,8 @@ impl Catalog {
         &self,
         work: impl FnOnce(&ReadView) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
-        let txn = self.db.begin(&self.owner);
+        let alone = Alone::new(&self.db);
+        let txn = alone.begin();
         let outcome = work(&txn.view(Isolation::ReadUncommitted));
         txn.commit(Durability::Delayed)
             .map_err(CatalogError::from)?;
@@ -434,35 +402,21 @@ impl Catalog {
     }
 
     fn read<T: serde::de::DeserializeOwned>(&self, kind: u8) -> Result<Vec<T>> {
-        let txn = self.db.begin(&self.owner);
+        let alone = Alone::new(&self.db);
+        let txn = alone.begin();
         let rows = rows::read_all(&txn, kind);
         txn.commit(Durability::Delayed)?;
         Ok(rows?.into_iter().map(|(_, value)| value).collect())
     }
 
     fn change(&self, work: impl FnOnce(&Txn) -> Result<()>) -> Result<()> {
-        in_transaction(&self.db, &self.owner, work)
+        in_transaction(&self.db, work)
     }
 }
 
-/// Owner of the short transactions that belong to no session. Ids from the upper half never meet those of sessions.
-fn system_owner(db: &Arc<Database>) -> Arc<Owner> {
-    Owner::new((1 << 63) | u64::from(db.id().0), CancelFlag::new())
-}
-
-fn in_transaction(
-    db: &Arc<Database>,
-    owner: &Arc<Owner>,
-    work: impl FnOnce(&Txn) -> Result<()>,
-) -> Result<()> {
-    let txn = db.begin(owner);
-    match work(&txn) {
-        Ok(()) => Ok(txn.commit(Durability::Full)?),
-        Err(error) => {
-            txn.rollback()?;
-            Err(error)
-        }
-    }
+/// Durable on return.
+fn in_transaction(db: &Arc<Database>, work: impl FnOnce(&Txn) -> Result<()>) -> Result<()> {
+    Alone::new(db).run(work, |txn| txn.commit(Durability::Full))
 }
 
 fn next_object_id(id: ObjectId) -> ObjectId {

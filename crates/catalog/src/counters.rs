@@ -9,18 +9,19 @@
 //! What TRUNCATE, RESEED and RESTART set is stored as part of their transaction when that commits. Until then the mark from before stays,
 //! and values are given out from memory, to that transaction alone, which has the object's lock: a crash takes both back.
 //!
-//! Nothing waits for another transaction with all counters in hand: that one may need them to end.
+//! Nothing waits for another transaction with all counters in hand: that one may need them to end. Who finds that another one has the
+//! row of a counter (it dropped the table, and is rolled back after a crash) waits for that without them, and begins anew.
 
+use crate::alone::Alone;
 use crate::error::{CatalogError, Result};
 use crate::model::{ObjectId, SequenceDef};
 use crate::rows;
 use daruma_base::{CancelFlag, Lsn};
-use daruma_storage::{Database, Durability, Owner, StorageError, Txn};
+use daruma_storage::{Database, Durability, Isolation, LockMode, StorageError, Txn};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Which counter of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -169,17 +170,16 @@ struct Counter {
 
 pub(crate) struct Counters {
     db: Arc<Database>,
-    owner: Arc<Owner>,
-    /// Of what nobody needs: it waits for no lock.
-    hasty: Arc<Owner>,
     map: Mutex<HashMap<CounterId, Counter>>,
 }
 
 impl Counters {
-    pub(crate) fn load(db: Arc<Database>, owner: Arc<Owner>) -> Result<Counters> {
-        let txn = db.begin(&owner);
+    pub(crate) fn load(db: Arc<Database>) -> Result<Counters> {
+        let alone = Alone::new(&db);
+        let txn = alone.begin();
         let stored: Vec<(Vec<u8>, Stored)> = rows::read_all(&txn, rows::KIND_COUNTER)?;
         txn.commit(Durability::Delayed)?;
+        drop(alone);
         let counter = |s: Stored| Counter {
             last: s.last,
             is_before_first: s.is_before_first,
@@ -190,14 +190,7 @@ impl Counters {
         let entries = stored.into_iter();
         let map = entries.filter_map(|(key, s)| Some((counter_of(&key)?, counter(s))));
         let map = Mutex::new(map.collect());
-        let hasty = Owner::new(owner.id | (1 << 62), CancelFlag::new());
-        hasty.lock_timeout_ms.store(0, Ordering::Relaxed);
-        Ok(Counters {
-            db,
-            owner,
-            hasty,
-            map,
-        })
+        Ok(Counters { db, map })
     }
 
     /// How far the counter is; `None` where no value was given out, nor the first one named.
@@ -211,22 +204,50 @@ impl Counters {
     }
 
     /// Gives out the value that `next` computes from the last one, and where the log has the mark that covers it, which may have
-    /// been moved for an earlier one.
-    pub(crate) fn advance<E: From<crate::CatalogError>>(
+    /// been moved for an earlier one. While another transaction has the counter's row it waits, until `cancel`, and `next` is asked again.
+    pub(crate) fn advance<E: From<CatalogError>>(
         &self,
         id: CounterId,
         pace: Pace,
-        next: impl FnOnce(Option<i128>) -> std::result::Result<i128, E>,
+        cancel: &CancelFlag,
+        mut next: impl FnMut(Option<i128>) -> std::result::Result<i128, E>,
     ) -> std::result::Result<(i128, Option<Lsn>), E> {
+        loop {
+            match self.advance_now(id, &pace, &mut next)? {
+                Some(advanced) => return Ok(advanced),
+                None => self.wait_for_row(id, cancel)?,
+            }
+        }
+    }
+
+    /// The same where nothing is to be waited for.
+    fn advance_now<E: From<CatalogError>>(
+        &self,
+        id: CounterId,
+        pace: &Pace,
+        next: &mut impl FnMut(Option<i128>) -> std::result::Result<i128, E>,
+    ) -> std::result::Result<Option<(i128, Option<Lsn>)>, E> {
         let mut map = self.map.lock();
         let counter = map.entry(id).or_default();
         let value = next(counter.last)?;
-        if counter.is_before_first || !covers(counter, value) {
-            self.reserve(id, &pace, counter, value)?;
+        let is_covered = !counter.is_before_first && covers(counter, value);
+        if !is_covered && !self.reserve(id, pace, counter, value)? {
+            return Ok(None);
         }
         counter.last = Some(value);
         counter.is_before_first = false;
-        Ok((value, counter.stored_at))
+        Ok(Some((value, counter.stored_at)))
+    }
+
+    /// Returns when nobody has the counter's row, which may be another's at once.
+    fn wait_for_row(&self, id: CounterId, cancel: &CancelFlag) -> Result<()> {
+        let alone = Alone::until(&self.db, cancel.clone());
+        let txn = alone.begin();
+        let tree = self.db.tree(self.db.catalog_tree())?;
+        let view = txn.view(Isolation::ReadCommitted);
+        let found = tree.lock_row(&view, &key_of(id), Some(LockMode::Update), true);
+        txn.commit(Durability::Delayed)?;
+        Ok(found.map(drop)?)
     }
 
     /// Sets how far it is within a transaction that alone uses it, until [`Counters::keep`] makes it part of its commit or
@@ -283,45 +304,44 @@ impl Counters {
             if counter.last == counter.reserved || counter.is_set {
                 continue;
             }
-            match self.store(&self.hasty, *id, Stored::of(counter)) {
-                Err(CatalogError::Storage(StorageError::LockTimeout)) => {}
-                stored => {
-                    counter.stored_at = Some(stored?);
-                    counter.reserved = counter.last;
-                }
+            if let Some(at) = self.store(*id, Stored::of(counter))? {
+                counter.stored_at = Some(at);
+                counter.reserved = counter.last;
             }
         }
         Ok(())
     }
 
+    /// False where another transaction has the row.
     fn reserve(
         &self,
         id: CounterId,
         pace: &Pace,
         counter: &mut Counter,
         value: i128,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let mark = pace.mark(value);
         if !counter.is_set {
             let stored = Stored {
                 last: Some(mark),
                 is_before_first: false,
             };
-            counter.stored_at = Some(self.store(&self.owner, id, stored)?);
+            let Some(at) = self.store(id, stored)? else {
+                return Ok(false);
+            };
+            counter.stored_at = Some(at);
         }
         counter.reserved = Some(mark);
-        Ok(())
+        Ok(true)
     }
 
-    fn store(&self, owner: &Arc<Owner>, id: CounterId, stored: Stored) -> Result<Lsn> {
-        let txn = self.db.begin(owner);
-        let written = rows::put(&txn, &key_of(id), &stored);
-        match written {
-            Ok(()) => Ok(txn.commit_delayed()?),
-            Err(error) => {
-                txn.rollback()?;
-                Err(error)
-            }
+    /// Where the log has it; `None` where another transaction has the row: all counters are in hand.
+    fn store(&self, id: CounterId, stored: Stored) -> Result<Option<Lsn>> {
+        let hasty = Alone::waiting(&self.db, 0);
+        let write = |txn: &Txn| rows::put(txn, &key_of(id), &stored);
+        match hasty.run(write, Txn::commit_delayed) {
+            Err(CatalogError::Storage(StorageError::LockTimeout)) => Ok(None),
+            stored => stored.map(Some),
         }
     }
 }

@@ -15,6 +15,7 @@
 //!
 //! Read next: `model`, `snapshot`, `change`, `catalog`.
 
+mod alone;
 mod catalog;
 mod change;
 mod counters;

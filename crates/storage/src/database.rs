@@ -37,7 +37,7 @@ use crate::unit::Decisions;
 use crate::version::VersionStore;
 use checkpoint::CheckpointState;
 pub(crate) use checkpoint::LOG_BYTES_WANTED;
-use daruma_base::{Clock, DatabaseId, Env, Lsn, PageId, TxnId, reached};
+use daruma_base::{CancelFlag, Clock, DatabaseId, Env, Lsn, PageId, TxnId, reached};
 use dead::DeadLeaves;
 pub(crate) use failures::Task;
 use std::collections::HashMap;
@@ -711,6 +711,16 @@ impl Database {
     pub fn unlock(&self, owner: &Arc<Owner>, resource: &LockResource, mode: LockMode) {
         self.locks()
             .release(owner, &LockKey::Resource(self.id, resource.clone()), mode);
+    }
+
+    /// An owner for one short transaction that belongs to no session: its id is nobody else's. [`Database::release_locks`] ends it.
+    pub fn passing_owner(&self, cancel: CancelFlag) -> Arc<Owner> {
+        self.locks().passing_owner(cancel)
+    }
+
+    /// Releases every lock of `owner`, as [`Engine::release_locks`] does.
+    pub fn release_locks(&self, owner: &Owner) {
+        self.locks().release_all(owner);
     }
 
     pub(crate) fn active_progress(&self) -> Vec<Arc<Progress>> {

@@ -32,6 +32,8 @@ const KEPT_QUEUES: usize = 64;
 const HELD_KEPT: usize = 64;
 /// A shard's table that is larger shrinks when it has become nearly empty.
 const SHARD_KEPT: usize = 1024;
+/// Bits of the ids of owners that are no sessions: what a short transaction needs for itself.
+const PASSING: u64 = 3 << 62;
 /// How long a waiter sleeps before it looks at its cancel flag again.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// The same while a cycle is suspected.
@@ -369,6 +371,12 @@ impl LockManager {
     fn shard(&self, key: &LockKey) -> &Mutex<Shard> {
         // The map inside uses the low and the highest bits of the same hash.
         &self.shards[(FastHash::default().hash_one(key) >> 32) as usize % SHARDS]
+    }
+
+    /// An owner whose id no other has, for one short transaction that belongs to no session.
+    pub fn passing_owner(&self, cancel: CancelFlag) -> Arc<Owner> {
+        let number = self.tickets.fetch_add(1, Ordering::Relaxed);
+        Owner::new(PASSING | number, cancel)
     }
 
     /// Takes a lock, waiting for it if need be. It stays until `release` or `release_all`. A turn at another entry is given

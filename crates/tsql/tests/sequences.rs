@@ -2,10 +2,14 @@
 
 mod common;
 
-use common::Server;
+use common::{Server, run_until};
+use daruma_base::CancelFlag;
+use daruma_catalog::Change;
+use daruma_storage::{Owner, Txn};
 use daruma_tsql::error::{Result, SqlError};
 use daruma_tsql::sink::{Done, EnvChange, OutputColumn, Sink};
 use daruma_value::Value;
+use std::sync::Arc;
 
 const RANGE: &str = "DECLARE @first sql_variant;
     EXEC sys.sp_sequence_get_range @sequence_name = N'wide', @range_size = 3000000, @range_first_value = @first OUTPUT;
@@ -440,4 +444,149 @@ fn a_backup_beside_an_open_drop_waits_for_no_counter() {
     assert_eq!(errors, Ok(vec![]));
     client.done("INSERT u DEFAULT VALUES; ROLLBACK; INSERT t VALUES (3)");
     assert_eq!(client.scalar("SELECT COUNT(DISTINCT id) FROM t"), "3");
+}
+
+/// What a restart finds of a transaction that had dropped a table and is rolled back: it has the rows of the table's counters, and no lock
+/// on the table.
+struct Loser {
+    txn: Txn,
+    owner: Arc<Owner>,
+}
+
+impl Loser {
+    fn of(server: &Server, table: &str, wait_ms: i64) -> Result<Loser> {
+        let entry = server.instance.database_named("master").expect("is there");
+        let open = entry.open()?;
+        let catalog = open.catalog.current();
+        let mut objects = catalog.objects();
+        let object = objects.find(|o| o.name == table).expect("is there");
+        let owner = Owner::new(9, CancelFlag::new());
+        (owner.lock_timeout_ms).store(wait_ms, std::sync::atomic::Ordering::Relaxed);
+        let txn = open.storage.begin(&owner);
+        let loser = Loser { txn, owner };
+        let dropped = Change::DropObject(object.clone());
+        match open.catalog.write(&loser.txn, &dropped) {
+            Ok(()) => Ok(loser),
+            Err(error) => {
+                loser.end(server);
+                Err(error.into())
+            }
+        }
+    }
+
+    fn end(self, server: &Server) {
+        self.txn.rollback().expect("rolls back");
+        server.instance.engine().release_locks(&self.owner);
+    }
+}
+
+/// A value that needs the row of its counter waits for a loser that has it, without the others', and nobody waits for it afterwards.
+#[test]
+fn a_value_whose_row_a_loser_has_waits_without_all_counters_and_leaves_nothing() {
+    let server = Server::new();
+    let mut client = server.connect();
+    client.done("CREATE TABLE t (id int IDENTITY, v int); CREATE TABLE u (id int IDENTITY, v int)");
+    client.done("INSERT t VALUES (1); TRUNCATE TABLE t");
+    let loser = Loser::of(&server, "t", -1).expect("has the row");
+    let insert = |text: &'static str| {
+        let (ends, ended) = std::sync::mpsc::channel();
+        let mut client = server.connect();
+        let thread = std::thread::spawn(move || {
+            let out = client.run(text);
+            ends.send(common::errors(&out)).unwrap();
+        });
+        (thread, ended)
+    };
+    let (waiting, waited) = insert("INSERT t VALUES (1)");
+    while server.instance.engine().locks().iter().all(|l| l.granted) {
+        assert!(!waiting.is_finished(), "it did not wait");
+        std::thread::yield_now();
+    }
+    let (passing, passed) = insert("INSERT u VALUES (1)");
+    let errors = passed.recv_timeout(std::time::Duration::from_secs(20));
+    loser.end(&server);
+    assert_eq!(waited.recv(), Ok(vec![]));
+    waiting.join().and(passing.join()).unwrap();
+    assert_eq!(errors, Ok(vec![]), "all counters wait");
+    let later = Loser::of(&server, "t", 0).map(|l| l.end(&server));
+    assert_eq!(later.map_err(|e| e.number), Ok(()), "its turn stays");
+    client.done("DROP TABLE t");
+}
+
+/// A value behind it is told, so the commit of a RESTART waits for the disk whatever it asks for: it changes a definition.
+#[test]
+fn a_value_behind_a_restart_whose_commit_is_late_is_not_given_again_after_a_crash() {
+    let server = Server::with_setup(&[
+        "CREATE DATABASE d",
+        "ALTER DATABASE d SET DELAYED_DURABILITY = ALLOWED",
+    ]);
+    let mut client = server.connect_to("d");
+    client.done("CREATE SEQUENCE s AS int START WITH 1 NO CACHE");
+    client.done("BEGIN TRANSACTION; ALTER SEQUENCE s RESTART; SELECT NEXT VALUE FOR s; COMMIT WITH (DELAYED_DURABILITY = ON)");
+    assert_eq!(client.scalar("SELECT NEXT VALUE FOR s"), "2");
+    let server = server.crash_after(client);
+    let next = server.connect_to("d").scalar("SELECT NEXT VALUE FOR s");
+    let next = next.parse::<i32>().expect("a number");
+    assert!(next > 2, "{next} is given again");
+}
+
+/// Behind its wait the name may be another table's, and the session may have lost what let it.
+#[test]
+fn a_reseed_that_waited_is_of_the_table_of_that_name_and_of_one_who_may() {
+    let server = Server::new();
+    server.set_up(&[
+        "CREATE LOGIN ann WITH PASSWORD = 'Str0ng!Passw0rd'",
+        "CREATE DATABASE d",
+        "USE d; CREATE USER ann; CREATE TABLE t (id int IDENTITY, v int); INSERT t VALUES (1), (2); ALTER ROLE db_ddladmin ADD MEMBER ann",
+    ]);
+    let reseed = "DBCC CHECKIDENT ('dbo.t', RESEED, 100) WITH NO_INFOMSGS";
+    let mut admin = server.connect_to("d");
+    let mut ann = server.connect_as("ann", "d");
+    let mut run = |before: &str, meanwhile: &str| {
+        admin.done(&format!("BEGIN TRANSACTION; {before}"));
+        let user = server.connect_as("ann", "d");
+        let (_, out) = run_until(&server, user, reseed, || {
+            admin.done(&format!("{meanwhile}; COMMIT"))
+        });
+        common::errors(&out)
+    };
+    let exchange = |old: &str| {
+        format!("EXEC sp_rename 'dbo.t', '{old}'; CREATE TABLE t (id int IDENTITY, v int)")
+    };
+    assert_eq!(run("INSERT t VALUES (3)", &exchange("first")), [0; 0]);
+    assert_eq!(run(&exchange("second"), "INSERT t VALUES (1)"), [0; 0]);
+    let leave = "ALTER ROLE db_ddladmin DROP MEMBER ann";
+    let refused = run("INSERT t VALUES (2)", leave);
+    assert_eq!(refused, common::errors(&ann.run(reseed)));
+    assert_eq!(refused, [2501]);
+    let mut admin = server.connect_to("d");
+    admin.done("INSERT first VALUES (1); INSERT second VALUES (1); INSERT t VALUES (1)");
+    let last = "SELECT CONCAT(IDENT_CURRENT('first'), ' ', IDENT_CURRENT('second'), ' ', IDENT_CURRENT('t'))";
+    assert_eq!(admin.scalar(last), "4 100 102");
+}
+
+/// The INSERT around it goes on with the definition that it has read.
+#[test]
+fn a_reseed_within_an_insert_lets_nobody_change_the_table_meanwhile() {
+    let server = Server::new();
+    let mut admin = server.connect();
+    admin.done("CREATE TABLE gate (i int); INSERT gate VALUES (1); CREATE TABLE t (id int IDENTITY, v int)");
+    let mut user = server.connect();
+    user.done("BEGIN TRANSACTION; INSERT t VALUES (1)");
+    admin.done("BEGIN TRANSACTION; UPDATE gate SET i = 2");
+    let text = "INSERT t EXEC ('UPDATE gate SET i = 3; DBCC CHECKIDENT (''t'', RESEED, 50) WITH NO_INFOMSGS; SELECT 7')";
+    let change = "ALTER TABLE t ADD w int NOT NULL DEFAULT 5, CONSTRAINT few CHECK (v < 5)";
+    let (inserter, changer) = (server.connect(), server.connect());
+    let (_, out) = run_until(&server, inserter, text, || {
+        let (_, out) = run_until(&server, changer, change, || {
+            admin.done("COMMIT");
+            user.done("COMMIT");
+        });
+        // What was inserted before it breaks the constraint.
+        assert_eq!(common::errors(&out), [547], "{out}");
+    });
+    assert_eq!(common::errors(&out), [0; 0], "{out}");
+    let rows = admin
+        .scalar("SELECT STRING_AGG(CONCAT(id, ':', v), ' ') WITHIN GROUP (ORDER BY id) FROM t");
+    assert_eq!(rows, "1:1 51:7");
 }

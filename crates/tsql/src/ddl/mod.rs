@@ -376,7 +376,10 @@ fn reserve_name(
 fn new_id(ex: &Execution<'_>, database: daruma_base::DatabaseId) -> Result<i32> {
     let open = ex.instance().open_database(database)?;
     let view = ex.catalog(database)?;
-    Ok(open.catalog.allocate_object_id(|id| view.id_in_use(id))?)
+    let cancel = &ex.state.entry.cancel;
+    Ok(open
+        .catalog
+        .allocate_object_id(cancel, |id| view.id_in_use(id))?)
 }
 
 /// Database and schema in which a name is to be created.

@@ -44,15 +44,16 @@ impl Execution<'_> {
         };
         match self.asked_of(args, &table, identity)? {
             Asked::Set(value) => self.atomic(|| {
-                let table = self.locked_for_reseed(table)?;
+                let table = self.locked_for_reseed(table, args)?;
                 self.reseed(&table, identity, value, quiet)
             }),
             asked => self.look_at_identity(&table, identity, &asked, quiet),
         }
     }
 
-    /// The table, which nobody else uses until the transaction ends.
-    fn locked_for_reseed(&self, table: TableRef) -> Result<TableRef> {
+    /// The table, which nobody else uses until the transaction ends. Error 2801 where it is not as it was any more, with which the
+    /// statement begins anew.
+    fn locked_for_reseed(&self, table: TableRef, args: &[Expr]) -> Result<TableRef> {
         if table.kind != TableKind::User {
             return Ok(table);
         }
@@ -62,10 +63,12 @@ impl Execution<'_> {
             return Err(messages::error(3906, &[&table.database.name()]));
         }
         self.lock_schema(&table.database, table.object_id)?;
-        // It may be another one behind the wait.
-        match self.table_by_id(database, table.object_id) {
-            Ok(now) if now.def == table.def => Ok(now),
-            _ => Err(messages::error(2801, &[&table.name])),
+        // Behind the wait another one may have its name, and the session fewer permissions.
+        let (now, _) = self.identity_table(args)?;
+        let is_it = now.database.id() == database && now.object_id == table.object_id;
+        match is_it && now.def == table.def {
+            true => Ok(now),
+            false => Err(messages::error(2801, &[&table.name])),
         }
     }
 
@@ -126,7 +129,11 @@ impl Execution<'_> {
             Some(Expr::Column(column)) => column.to_string(),
             _ => return Err(messages::error(2526, &[])),
         };
-        let missing = |_| messages::error(2501, &[&name]);
+        // One that has changed while it was waited for is looked for anew.
+        let missing = |error: SqlError| match error.number {
+            2801 => error,
+            _ => messages::error(2501, &[&name]),
+        };
         let parsed = parse_object_name(&name, &ParseOptions::default());
         let parsed = parsed.map_err(|_| messages::error(2501, &[&name]))?;
         let Resolved::Table(table) = self.resolve(&parsed).map_err(missing)? else {

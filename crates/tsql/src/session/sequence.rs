@@ -118,9 +118,10 @@ impl Execution<'_> {
         open: &OpenDatabase,
         id: ObjectId,
         sequence: &SequenceDef,
-        next: impl FnOnce(Option<i128>) -> Result<i128>,
+        next: impl FnMut(Option<i128>) -> Result<i128>,
     ) -> Result<i128> {
-        let (value, mark) = open.catalog.next_in_sequence(id, sequence, next)?;
+        let cancel = &self.state.entry.cancel;
+        let (value, mark) = open.catalog.next_in_sequence(id, sequence, cancel, next)?;
         if let Some(at) = mark
             && !open.storage.is_hard(at)
         {

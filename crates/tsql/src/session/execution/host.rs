@@ -334,7 +334,8 @@ impl Host for Execution<'_> {
 
     fn next_rowversion(&self, database: &Arc<Database>) -> Result<u64> {
         let open = self.state.instance.open_database(database.id())?;
-        Ok(open.catalog.next_number(CounterId::RowVersion)? + 2_000)
+        let cancel = &self.state.entry.cancel;
+        Ok(open.catalog.next_number(CounterId::RowVersion, cancel)? + 2_000)
     }
 
     fn next_row_number(&self, table: &TableRef) -> Result<u64> {
@@ -584,12 +585,13 @@ impl Execution<'_> {
         table: &TableRef,
         id: CounterId,
         pace: Pace,
-        next: impl FnOnce(Option<i128>) -> Result<i128>,
+        next: impl FnMut(Option<i128>) -> Result<i128>,
     ) -> Result<i128> {
         match table.kind {
             TableKind::User => {
                 let open = self.state.instance.open_database(table.database.id())?;
-                open.catalog.next_value(id, pace, next)
+                let cancel = &self.state.entry.cancel;
+                open.catalog.next_value(id, pace, cancel, next)
             }
             _ => self.state.next_temp_counter(id, next),
         }
