@@ -813,6 +813,21 @@ fn a_grant_is_asked_for_behind_the_wait() {
 }
 
 #[test]
+fn what_is_handed_on_meanwhile_does_not_escape_cascade() {
+    let (server, admin) = with_low(&[
+        "CREATE USER other WITHOUT LOGIN",
+        "CREATE TABLE dbo.t (i int); GRANT SELECT ON dbo.t TO low WITH GRANT OPTION",
+    ]);
+    let mut low = server.connect_as("low", "e");
+    low.done("BEGIN TRAN; GRANT SELECT ON dbo.t TO other");
+    let second = "REVOKE SELECT ON dbo.t FROM low CASCADE";
+    let (mut admin, out) = run_until(&server, admin, second, || low.done("COMMIT"));
+    assert_eq!(errors(&out), Vec::<i32>::new(), "{out}");
+    let granted = "SELECT COUNT(*) FROM sys.database_permissions WHERE type = 'SL'";
+    assert_eq!(admin.scalar(granted), "0");
+}
+
+#[test]
 fn a_trigger_of_a_view_is_asked_for_behind_the_wait() {
     let (server, mut admin) = with_low(&["CREATE TABLE dbo.t (i int)"]);
     admin.done("CREATE VIEW dbo.v AS SELECT i FROM dbo.t");

@@ -49,7 +49,11 @@ impl Parser<'_> {
             Some(K::DENY) => GrantVerb::Deny,
             _ => GrantVerb::Revoke,
         };
-        let grant_option_for = self.eat_words(&[K::GRANT, K::OPTION, K::FOR]);
+        let grant_option_for =
+            verb == GrantVerb::Revoke && self.eat_words(&[K::GRANT, K::OPTION, K::FOR]);
+        if self.at(K::GRANT) {
+            return Err(self.unexpected());
+        }
         let permissions = self.list(Self::permission)?;
         let on = if self.eat(K::ON) {
             Some(self.securable()?)

@@ -1,11 +1,14 @@
 //! GRANT, DENY and REVOKE.
 //!
-//! Theory: a principal has at most one entry for a permission on a securable; each statement replaces or removes it.
+//! Theory: a principal has at most one entry for a permission on a securable from each grantor; each statement replaces or removes it.
+//! The grantor is the principal whose own entry lets the session hand the permission on, a role of it or what AS names, and the owner where
+//! it may give all: then REVOKE and DENY are about the entries of all grantors, and GRANT ends what any has denied.
 //! Permissions on the server and on logins lie in the grantee's login, those of a database in the database's catalog, so
 //! they commit and roll back with the transaction. Who may hand a permission on loses it, or that, with CASCADE alone (4611); then those
-//! lose it too, or are denied it, to whom he has handed it on, and to whom they have.
+//! lose it too, or are denied it, to whom he has handed it on, and to whom they have (`cascade`).
 
 use super::super::definition_locks;
+use super::cascade::{Held, who_hands_on};
 use super::{DBO, Execution, Securable, ServerRights, class};
 use crate::error::Result;
 use crate::host::Host;
@@ -116,6 +119,14 @@ struct Meant {
     columns: Vec<i32>,
 }
 
+/// In whose name a permission is given or taken.
+#[derive(Clone, Copy)]
+struct Grantor {
+    id: i32,
+    /// It takes what others gave, too.
+    of_all: bool,
+}
+
 /// Securable that the permissions are on.
 enum On {
     Server,
@@ -130,7 +141,7 @@ impl Execution<'_> {
         let wanted = self.permissions_meant(grant, &on)?;
         match on {
             On::Server | On::Part(..) => self.grant_to_logins(grant, &wanted),
-            On::Database(..) => self.as_definition(|| {
+            On::Database(..) => self.as_definition(grant, || {
                 // As they are when nobody else can change them.
                 let on = self.granted_on(grant)?;
                 let wanted = self.permissions_meant(grant, &on)?;
@@ -179,9 +190,14 @@ impl Execution<'_> {
         self.forget_permissions_on(database, class::SCHEMA, schema)
     }
 
-    fn as_definition(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    fn as_definition(&self, grant: &Grant, work: impl FnOnce() -> Result<()>) -> Result<()> {
         let database = self.current_database();
-        self.under_definitions(database, LockMode::Shared, || self.atomic(work))
+        // What is handed on meanwhile would escape CASCADE.
+        let mode = match grant.cascade {
+            true => LockMode::Exclusive,
+            false => LockMode::Shared,
+        };
+        self.under_definitions(database, mode, || self.atomic(work))
     }
 
     /// All of the principals get the permissions, or none does.
@@ -219,6 +235,16 @@ impl Execution<'_> {
         logins: &[Arc<LoginDef>],
     ) -> Result<()> {
         let rights = self.state.server_rights();
+        let own = rights.login.as_ref();
+        if let Some(named) = &grant.as_principal
+            && !own.is_some_and(|own| names_equal(&own.name, &named.text))
+        {
+            return Err(messages::not_supported("AS another login"));
+        }
+        let grantor = Grantor {
+            id: own.map_or(1, |l| l.id),
+            of_all: true,
+        };
         let grants = |fresh: &mut LoginDef| {
             for one in wanted {
                 let entry = PermissionDef {
@@ -227,9 +253,10 @@ impl Execution<'_> {
                     minor: 0,
                     permission: one.name.clone(),
                     state: PermissionState::Grant,
-                    grantor: rights.login.as_ref().map_or(1, |l| l.id),
+                    grantor: grantor.id,
                 };
-                put(grant, &mut fresh.permissions, entry)?;
+                // Nobody on the server hands on what he was given.
+                put(grant, &mut fresh.permissions, entry, grantor.of_all)?;
             }
             Ok(())
         };
@@ -506,94 +533,92 @@ impl Execution<'_> {
         };
         self.atomic(|| {
             // Nobody waits, and nobody waits for him, who may not.
-            self.grantor(database, &meant.name, on, columns)?
+            self.grantors(grant, database, meant, (on, columns))?
                 .ok_or_else(refused)?;
             self.lock_part(database, &definition_locks::permissions(grantee))?;
             // His own may have gone behind the wait.
-            let grantor = self.grantor(database, &meant.name, on, columns)?;
-            let grantor = grantor.ok_or_else(refused)?;
+            let grantors = self.grantors(grant, database, meant, (on, columns))?;
+            let grantors = grantors.ok_or_else(refused)?;
             let catalog = self.state.catalog(database)?;
             let old = catalog.permissions_of(grantee);
             let mut list = old.map_or(Vec::new(), |set| set.list.clone());
-            let entry = |minor: i32| PermissionDef {
-                class,
-                major,
-                minor,
-                permission: meant.name.clone(),
-                state: PermissionState::Grant,
-                grantor,
-            };
-            for column in columns {
-                put(grant, &mut list, entry(*column))?;
+            let mut gone = Vec::new();
+            for (minor, grantor) in columns.iter().zip(&grantors) {
+                let entry = PermissionDef {
+                    class,
+                    major,
+                    minor: *minor,
+                    permission: meant.name.clone(),
+                    state: PermissionState::Grant,
+                    grantor: grantor.id,
+                };
+                gone.extend(put(grant, &mut list, entry, grantor.of_all)?);
             }
             let set = PermissionSet { grantee, list };
             self.state
                 .change(database, Change::PutPermissions(Put::of(old, set)))?;
-            match grant.cascade && grant.verb != GrantVerb::Grant {
-                true => columns.iter().try_for_each(|column| {
-                    self.take_what_was_handed_on(database, grant.verb, &entry(*column), grantee)
-                }),
-                false => Ok(()),
+            let gone: Vec<Held> = gone
+                .into_iter()
+                .map(|entry| Held { grantee, entry })
+                .collect();
+            match (grant.cascade, grantors.first()) {
+                (true, Some(denier)) => {
+                    self.take_what_was_handed_on(database, grant.verb, &gone, denier.id)
+                }
+                _ => Ok(()),
             }
         })
     }
 
-    /// Takes a permission from those to whom `first` has handed it on, and from those to whom these have, or denies it to them.
-    fn take_what_was_handed_on(
+    /// In whose name the session gives or takes the permission on each of these columns; `None` where it may not. Error 15151 for a
+    /// principal behind AS that it cannot act for.
+    fn grantors(
         &self,
+        grant: &Grant,
         database: daruma_base::DatabaseId,
-        verb: GrantVerb,
-        taken: &PermissionDef,
-        first: i32,
-    ) -> Result<()> {
-        let is_it = |p: &PermissionDef| {
-            let about = (p.class, p.major) == (taken.class, taken.major);
-            let covers = taken.minor == 0 || p.minor == taken.minor;
-            about && covers && p.permission == taken.permission && p.state != PermissionState::Deny
-        };
-        let mut grantors = vec![first];
-        while let Some(grantor) = grantors.pop() {
-            let catalog = self.state.catalog(database)?;
-            for old in catalog.permissions().filter(|set| set.grantee != first) {
-                let is_from_him = |p: &PermissionDef| p.grantor == grantor && is_it(p);
-                if !old.list.iter().any(is_from_him) {
-                    continue;
-                }
-                let mut set = (**old).clone();
-                match verb {
-                    GrantVerb::Deny => {
-                        for entry in set.list.iter_mut().filter(|p| is_from_him(p)) {
-                            entry.state = PermissionState::Deny;
-                            entry.grantor = taken.grantor;
-                        }
-                    }
-                    _ => set.list.retain(|p| !is_from_him(p)),
-                }
-                grantors.push(set.grantee);
-                self.state
-                    .change(database, Change::PutPermissions(Put::over(old, set)))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whose permission it is that the session hands on, on these columns; `None` where it may not.
-    fn grantor(
-        &self,
-        database: daruma_base::DatabaseId,
-        permission: &str,
-        on: Securable,
-        columns: &[i32],
-    ) -> Result<Option<i32>> {
+        meant: &Meant,
+        (on, columns): (Securable, &[i32]),
+    ) -> Result<Option<Vec<Grantor>>> {
         let rights = self.state.rights(database)?;
         let catalog = self.state.catalog(database)?;
-        let may = |column: &i32| rights.may_grant(&catalog, permission, on, *column);
-        // One who may hand it on and no more than that gives his own; anybody else the owner's.
-        let grantor = || match rights.may(&catalog, "CONTROL", on) {
-            true => owner_of_securable(&catalog, on),
-            false => rights.user_id,
+        let owner = owner_of_securable(&catalog, on);
+        let gives_all = rights.gives_all(&catalog, on);
+        let named = match &grant.as_principal {
+            Some(name) => Some(self.acted_for(&rights, &catalog, &name.text)?),
+            None => None,
         };
-        Ok(columns.iter().all(may).then(grantor))
+        let whose = named.map_or_else(|| rights.principals.clone(), |id| vec![id]);
+        let grantor = |column: &i32| match named {
+            None if gives_all => Some(Grantor {
+                id: owner,
+                of_all: true,
+            }),
+            Some(id) if id == owner || id == DBO => Some(Grantor {
+                id,
+                of_all: gives_all && id == owner,
+            }),
+            _ => {
+                let place = (on, *column);
+                let id = who_hands_on(&catalog, &whose, &meant.name, place)?;
+                Some(Grantor { id, of_all: false })
+            }
+        };
+        Ok(columns.iter().map(grantor).collect())
+    }
+
+    /// The principal that AS names: the user itself, a role of it, or one that it may impersonate. Error 15151.
+    fn acted_for(
+        &self,
+        rights: &super::Rights,
+        catalog: &DatabaseCatalog,
+        name: &str,
+    ) -> Result<i32> {
+        let may = |id: &i32| {
+            rights.principals.contains(id)
+                || rights.may(catalog, "IMPERSONATE", Securable::Principal(*id))
+        };
+        let found = self.database_principal(name).filter(may);
+        found.ok_or_else(|| messages::error(15151, &[&"find", &"user", &name]))
     }
 
     /// Id of a user or role of the current database, fixed ones included.
@@ -617,7 +642,7 @@ impl Execution<'_> {
 }
 
 /// A user belongs to itself, a role to dbo.
-fn owner_of_securable(catalog: &DatabaseCatalog, on: Securable) -> i32 {
+pub(super) fn owner_of_securable(catalog: &DatabaseCatalog, on: Securable) -> i32 {
     match on {
         Securable::Database => DBO,
         Securable::Schema(id) | Securable::Object { schema: id, .. } => {
@@ -628,37 +653,53 @@ fn owner_of_securable(catalog: &DatabaseCatalog, on: Securable) -> i32 {
     }
 }
 
-/// Puts an entry in place, or takes it away. One on the whole object replaces those on its columns. Error 4611 where one that may be
-/// handed on would go without CASCADE.
-fn put(grant: &Grant, list: &mut Vec<PermissionDef>, entry: PermissionDef) -> Result<()> {
-    let about = |p: &PermissionDef| {
-        p.class == entry.class && p.major == entry.major && p.permission == entry.permission
-    };
-    let same = |p: &PermissionDef| about(p) && p.minor == entry.minor;
-    let goes = |p: &PermissionDef| same(p) || about(p) && entry.minor == 0;
-    let is_grantable = |p: &PermissionDef| p.state == PermissionState::GrantWithOption && goes(p);
+/// Puts an entry in place, or takes it away; gives what can no longer be handed on. One on the whole object replaces those on its columns.
+/// `of_all`: entries of all grantors are meant. Error 4611 where one that may be handed on would go without CASCADE.
+fn put(
+    grant: &Grant,
+    list: &mut Vec<PermissionDef>,
+    entry: PermissionDef,
+    of_all: bool,
+) -> Result<Vec<PermissionDef>> {
     let takes = grant.verb != GrantVerb::Grant;
-    if takes && !grant.cascade && list.iter().any(is_grantable) {
+    let goes = |p: &PermissionDef| {
+        let about = (p.class, p.major) == (entry.class, entry.major);
+        let is_within = entry.minor == 0 || p.minor == entry.minor;
+        // Whoever gives all ends what was denied, and leaves what others gave.
+        let is_meant = of_all && (takes || p.state == PermissionState::Deny);
+        let is_meant = is_meant || p.grantor == entry.grantor;
+        about && p.permission == entry.permission && is_within && is_meant
+    };
+    let is_grantable = |p: &PermissionDef| p.state == PermissionState::GrantWithOption && goes(p);
+    let mut gone: Vec<PermissionDef> = list.iter().filter(|p| is_grantable(p)).cloned().collect();
+    if takes && !grant.cascade && !gone.is_empty() {
         return Err(messages::error(4611, &[]));
     }
     if takes && grant.grant_option_for {
         let losing = list.iter_mut().filter(|p| is_grantable(p));
         losing.for_each(|p| p.state = PermissionState::Grant);
-        return Ok(());
+        return Ok(gone);
     }
-    let old = list.iter().find(|p| same(p)).map(|p| p.state);
+    let stays_grantable = gone.iter().any(|p| p.minor == entry.minor);
     list.retain(|p| !goes(p));
     let state = match grant.verb {
-        ast::GrantVerb::Grant if grant.with_grant_option => PermissionState::GrantWithOption,
-        GrantVerb::Grant if old == Some(PermissionState::GrantWithOption) => {
+        GrantVerb::Revoke => return Ok(gone),
+        GrantVerb::Deny => PermissionState::Deny,
+        GrantVerb::Grant if grant.with_grant_option || stays_grantable => {
             PermissionState::GrantWithOption
         }
         GrantVerb::Grant => PermissionState::Grant,
-        GrantVerb::Deny => PermissionState::Deny,
-        GrantVerb::Revoke => return Ok(()),
     };
-    list.push(PermissionDef { state, ..entry });
-    Ok(())
+    let entry = PermissionDef { state, ..entry };
+    list.push(entry.clone());
+    Ok(match grant.verb {
+        GrantVerb::Grant => Vec::new(),
+        // What is narrower than what was given is denied as well.
+        _ => {
+            gone.push(entry);
+            gone
+        }
+    })
 }
 
 /// Does a function give one value?

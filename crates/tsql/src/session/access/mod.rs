@@ -11,7 +11,7 @@
 //! A user (EXECUTE AS USER, modules) is nobody outside of his database, unless that is TRUSTWORTHY and its owner may vouch
 //! for him (`trust`).
 //!
-//! Map: `rights` (what a principal may do), `needs` (what plans read and change), `statement` (what statements need), `grant` (GRANT, DENY, REVOKE),
+//! Map: `rights` (what a principal may do), `needs` (what plans read and change), `statement` (what statements need), `grant` (GRANT, DENY, REVOKE) and `cascade` (what goes with what was handed on),
 //! `identity` (EXECUTE AS and the functions that tell who one is), `password` (policy), `views`, `procedures` and
 //! `dbcc` (what those of the server ask for), `visible` (definitions without what is hidden).
 //!
@@ -19,6 +19,7 @@
 //! 1. Rights are never older than the catalog version they were computed under.
 //! 2. A plan is used only by a principal for whom it was checked.
 
+mod cascade;
 mod dbcc;
 mod grant;
 mod identity;

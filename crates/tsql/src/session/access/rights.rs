@@ -258,24 +258,9 @@ impl Rights {
         !self.is_denied(permission, on) && (self.all || self.is_given(permission, on))
     }
 
-    /// May it hand the permission on?
-    pub fn may_grant(
-        &self,
-        catalog: &DatabaseCatalog,
-        permission: &str,
-        on: Securable,
-        column: i32,
-    ) -> bool {
-        let of_column = |e: &PermissionDef| match on {
-            Securable::Object { id, .. } => is_of_column(e, permission, id, Some(column)),
-            _ => false,
-        };
-        self.may(catalog, "CONTROL", on)
-            || self.principals.contains(&DB_SECURITYADMIN)
-            || self.entries.iter().any(|e| {
-                e.state == PermissionState::GrantWithOption
-                    && (covers(e, permission, on) || of_column(e))
-            })
+    /// May it give every permission on it, those too that it does not have itself?
+    pub fn gives_all(&self, catalog: &DatabaseCatalog, on: Securable) -> bool {
+        self.may(catalog, "CONTROL", on) || self.principals.contains(&DB_SECURITYADMIN)
     }
 
     /// Does any column of the object have an entry of its own for the permission?
@@ -448,6 +433,22 @@ fn is_of_column(entry: &PermissionDef, permission: &str, object: i32, column: Op
         && entry.minor != 0
         && column.is_none_or(|c| c == entry.minor)
         && entry.permission == permission
+}
+
+/// Does the entry let its grantee hand on the permission on the securable, or on this column of it?
+pub(super) fn hands_on(
+    entry: &PermissionDef,
+    permission: &str,
+    on: Securable,
+    column: i32,
+) -> bool {
+    entry.state == PermissionState::GrantWithOption && reaches(entry, permission, on, column)
+}
+
+/// Is the permission on the securable, or on this column of it, part of what the entry is about?
+pub(super) fn reaches(entry: &PermissionDef, permission: &str, on: Securable, column: i32) -> bool {
+    let of_column = |id| column != 0 && is_of_column(entry, permission, id, Some(column));
+    covers(entry, permission, on) || matches!(on, Securable::Object { id, .. } if of_column(id))
 }
 
 /// Is `permission` on the securable part of what the entry is about?
