@@ -13,7 +13,8 @@
 //! Log is only laid out, until recovery; but a differential writes pages, and each has all that changed since the full backup. So
 //! it may come after any log, also after log that goes beyond it, which it replaces, and after a differential that ends no later
 //! (else 3136) and lies on its path (else 4330): then it has every page of that again. Pages of a later one, or of another path,
-//! would stay in the files, and recovery would find them beside older ones. One that was broken off may have written some of its pages and
+//! would stay in the files, and recovery would find them beside older ones. Single pages take log as it comes, so that a differential must
+//! lie on the path of that log as well. One that was broken off may have written some of its pages and
 //! not all: log and recovery are refused, until a differential that fits these pages has been restored.
 //!
 //! A restore to a point in time ends the path: what follows must have been taken on the path that begins there.
@@ -169,6 +170,26 @@ impl RestoreState {
         // Where no epochs tell: that it builds on the full backup is proof for the pages of that.
         let is_same = || pages.set == self.base || pages.fork == set.fork;
         match pages.lie_on(&set.epochs).unwrap_or_else(is_same) {
+            true => Ok(()),
+            false => Err(ChainError::OtherPath),
+        }
+    }
+
+    /// As `check`, where log was applied to pages at once and not only laid out: a differential must lie on the path of that log too.
+    pub(crate) fn check_rolled(&self, set: &SetInfo) -> Result<(), ChainError> {
+        self.check(set)?;
+        if set.kind != BackupKind::Differential {
+            return Ok(());
+        }
+        let common = self.end_lsn.min(set.last_lsn);
+        let is_same = match (
+            made_before(&self.epochs, common),
+            made_before(&set.epochs, common),
+        ) {
+            (Some(here), Some(there)) => here.id == there.id,
+            _ => set.fork == self.fork,
+        };
+        match is_same {
             true => Ok(()),
             false => Err(ChainError::OtherPath),
         }

@@ -158,10 +158,10 @@ pub fn begins_medium(bytes: [u8; 4]) -> bool {
     medium_format(bytes).is_some()
 }
 
-/// The format that the first bytes of a media family name; `None` when they are no such bytes.
+/// The format that the first bytes of a media family name, a digit; `None` when they are no such bytes, but those of somebody else's file.
 pub fn medium_format(bytes: [u8; 4]) -> Option<char> {
     let [d, b, k, format] = bytes;
-    let is_format = format.is_ascii_alphanumeric() && format >= MEDIUM_FORMAT as u8;
+    let is_format = format.is_ascii_digit() && format >= MEDIUM_FORMAT as u8;
     ([d, b, k] == *b"DBK" && is_format).then_some(char::from(format))
 }
 

@@ -6,7 +6,8 @@
 //! | no tail at the end, but one further in | an append was killed: the sets before it count, the rest does not |
 //! | no tail at all | not a whole backup: refused |
 //! | no label at the start | not a backup, or one whose first bytes name another format: refused |
-//! | a set whose description names formats of another release | refused before the rest of the description is read |
+//! | a set whose description names formats of a later release | refused before the rest of the description is read |
+//! | one whose files are of an older format than this release opens | described; refused where its content is asked for |
 
 use crate::cipher::Secret;
 use crate::device::{Device, Source};
@@ -265,6 +266,7 @@ impl MediaSet {
     pub fn unlock(&self, position: u32, secret: Option<&Secret>) -> Result<SetReader> {
         self.check_complete()?;
         let info = self.set_info(position)?;
+        info.origin.check()?;
         let mut entries = Vec::new();
         for copies in &self.families {
             let mut places = Vec::new();
@@ -292,7 +294,7 @@ fn info_in(family: &FamilyReader, position: u32) -> Result<SetInfo> {
     let (header, payload) = family.frame(entry.end, Kind::SetEnd)?;
     let unreadable = |_| family.malformed("the description of a set is unreadable");
     let first: OriginOnly = serde_json::from_slice(&payload).map_err(unreadable)?;
-    first.origin.check()?;
+    first.origin.check_description()?;
     let info: SetInfo = serde_json::from_slice(&payload).map_err(unreadable)?;
     let same = info.set == entry.set
         && header.set == entry.set.short()

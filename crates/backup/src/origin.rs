@@ -1,4 +1,5 @@
 //! Which release wrote a backup, and in what formats: one that this release does not know is refused before anything else in it is believed.
+//! What an older release wrote can be listed, replaced and deleted, and is restored where its files could be opened.
 //!
 //! Theory: the first bytes of a medium name the format of its frames, the description of a set those of what is in it. Both are looked at
 //! before the rest is read, which a later release may have written with another meaning; what is restored from pages of another format
@@ -38,17 +39,29 @@ impl Origin {
         }
     }
 
-    /// Can this release read the set? Its own format and older ones; of files and log its own alone, as it opens no others.
+    /// Can this release read what is in the set? Its own format and older ones; of files and log its own alone, as it opens no others.
     pub fn check(&self) -> Result<()> {
         let own = Origin::of_this_release();
-        let is_known = self.set_format <= own.set_format
-            && self.file_format == own.file_format
-            && self.log_format == own.log_format;
+        let is_own = self.file_format == own.file_format && self.log_format == own.log_format;
+        self.check_description()?;
+        self.known(is_own)
+    }
+
+    /// Can it read what the set says of itself? No release that is yet to come has written it.
+    pub fn check_description(&self) -> Result<()> {
+        let own = Origin::of_this_release();
+        let is_later = self.set_format > own.set_format
+            || self.file_format > own.file_format
+            || self.log_format > own.log_format;
+        self.known(!is_later)
+    }
+
+    fn known(&self, is_known: bool) -> Result<()> {
         match is_known {
             true => Ok(()),
             false => Err(BackupError::OtherRelease {
                 found: self.text(),
-                own: own.text(),
+                own: Origin::of_this_release().text(),
             }),
         }
     }
@@ -130,7 +143,10 @@ mod tests {
 
     #[test]
     fn the_first_bytes_of_a_medium_tell_its_format() {
-        assert!(other_medium(*b"DBK1").is_none() && other_medium(*b"MZ\0\0").is_none());
+        // A text may begin so, too.
+        for none in [b"DBK1", b"MZ\0\0", b"DBKA", b"DBK "] {
+            assert!(other_medium(*none).is_none());
+        }
         let refused = other_medium(*b"DBK2").expect("another format").to_string();
         assert!(refused.contains("format of the medium 2"), "{refused}");
     }

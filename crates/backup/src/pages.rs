@@ -18,7 +18,7 @@ pub fn restore_pages(
 ) -> Result<RestoreState> {
     let info = set.info();
     if let Some(state) = &state {
-        state.check(info).map_err(BackupError::Chain)?;
+        state.check_rolled(info).map_err(BackupError::Chain)?;
     }
     let from = match (&state, info.kind) {
         (Some(state), BackupKind::Log) => state.end_lsn,

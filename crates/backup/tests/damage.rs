@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use daruma_backup::*;
-use daruma_base::Disk;
+use daruma_base::{Disk, OpenMode};
 use daruma_sim::SimRandom;
 use daruma_storage::RecoveryModel;
 use std::path::Path;
@@ -274,4 +274,46 @@ fn a_restore_checks_what_it_writes() {
         .expect("a description");
     let restored = restore_full(&world.env, &set, &files("n"), 2, &mut |_| Ok(()));
     assert!(matches!(restored, Err(BackupError::Damaged { .. })));
+}
+
+/// Bytes of a frame before its payload.
+const FRAME_HEADER_BYTES: usize = 64;
+/// Kind of the frame that describes a set.
+const SET_END: u8 = 6;
+
+/// Gives the description of each set the file format of an older release.
+fn make_older(bytes: &mut [u8]) {
+    let mut rest = bytes;
+    while rest.len() >= FRAME_HEADER_BYTES {
+        let (header, behind) = rest.split_at_mut(FRAME_HEADER_BYTES);
+        let stored = u32::from_le_bytes(header[36..40].try_into().expect("four bytes"));
+        let (payload, next) = behind.split_at_mut(stored as usize);
+        if header[8] == SET_END {
+            let field = b"\"file_format\":";
+            let at = payload.windows(field.len()).position(|w| w == field);
+            payload[at.expect("a format") + field.len()] = b'1';
+            header[40..44].copy_from_slice(&crc32c::crc32c(payload).to_le_bytes());
+            let sum = crc32c::crc32c(&header[8..]);
+            header[4..8].copy_from_slice(&sum.to_le_bytes());
+        }
+        rest = next;
+    }
+}
+
+/// Its files could not be opened, but it can be listed, and so replaced or deleted.
+#[test]
+fn a_set_of_an_older_release_is_described_and_its_content_refused() {
+    let (world, _history) = small_backup(7, &["/now"]);
+    let path = Path::new("/now");
+    let file = world.disk.open(path, OpenMode::ReadOnly).expect("opens");
+    let mut bytes = vec![0; world.disk.len_of(path).expect("a file") as usize];
+    file.read_at(&mut bytes, 0).expect("reads");
+    make_older(&mut bytes);
+    let older = world.disk.open(Path::new("/older"), OpenMode::CreateNew);
+    older.and_then(|f| f.write_at(&bytes, 0)).expect("writes");
+    let media = world.media(&["/older"]).expect("a medium");
+    let info = media.set_info(1).expect("is described");
+    assert_eq!((info.position, info.origin.file_format), (1, 1));
+    let refused = media.set(1).map(drop);
+    assert!(matches!(refused, Err(BackupError::OtherRelease { .. })));
 }

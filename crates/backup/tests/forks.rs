@@ -324,4 +324,24 @@ fn a_state_without_note_and_single_pages_take_only_what_surely_fits() {
         found,
         Err(BackupError::Chain(ChainError::OtherBase))
     ));
+
+    // And log has changed them, where it is only laid out for a whole database.
+    let rolled = |names: &[&str], last| {
+        let mut roll = PageRoll::new([PageId::new(1, 100)]);
+        let mut pages = |name, state| restore_pages(&set(&world, name), &mut roll, state);
+        let mut state = pages(BASE, None).expect("pages");
+        for name in names {
+            state = pages(name, Some(state)).expect("rolls forward");
+        }
+        pages(last, Some(state)).map(drop)
+    };
+    let [one, two, three] = LOGS;
+    for last in [FIRST, SECOND] {
+        rolled(&[one, two, three], last).expect("is on the way");
+    }
+    let other = rolled(&[one, two, three], OTHER);
+    assert!(matches!(
+        other,
+        Err(BackupError::Chain(ChainError::OtherPath))
+    ));
 }

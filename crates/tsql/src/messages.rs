@@ -1636,6 +1636,11 @@ const MESSAGES: &[Message] = &[
         "Option '%ls' conflicts with option(s) '%ls'. Remove the conflicting option and reissue the statement.",
     ),
     m(
+        3032,
+        16,
+        "One or more of the options (%ls) are not supported for this statement. Review the documentation for supported options.",
+    ),
+    m(
         3036,
         16,
         "The database \"%ls\" is in warm-standby state (set by executing RESTORE WITH STANDBY) and cannot be backed up until the entire restore sequence is completed.",

@@ -4,6 +4,9 @@ mod common;
 
 use common::rows::{self, MOVES, content, fill};
 use common::{Client, Server};
+use daruma_base::{Disk, OpenMode};
+use daruma_sim::SimDisk;
+use std::path::Path;
 
 /// With an index, which is checked and comes back, too.
 fn server_with_rows(count: usize) -> (Server, Client) {
@@ -530,4 +533,91 @@ fn a_read_only_database_is_backed_up_and_goes_offline() {
     client.run("ALTER DATABASE d SET READ_WRITE");
     client.run("INSERT d.dbo.i (v) VALUES (2)");
     assert_eq!(client.scalar("SELECT MAX(id) FROM d.dbo.i"), "2");
+}
+
+/// An option of another statement would be ignored.
+#[test]
+fn an_option_of_another_statement_is_refused() {
+    let (_server, mut client) = server_with_rows(5);
+    client.done("BACKUP DATABASE d TO DISK = '/b/d'");
+    for (statement, number) in [
+        (
+            "BACKUP DATABASE d TO DISK = '/b/x' WITH REPLACE, STOPAT = '2026-01-01'",
+            3032,
+        ),
+        ("BACKUP DATABASE d TO DISK = '/b/x' WITH NORECOVERY", 3032),
+        ("BACKUP LOG d TO DISK = '/b/x' WITH DIFFERENTIAL", 3032),
+        ("RESTORE DATABASE e FROM DISK = '/b/d' WITH COPY_ONLY", 3032),
+        ("RESTORE HEADERONLY FROM DISK = '/b/d' WITH REPLACE", 3032),
+        (
+            "BACKUP DATABASE d TO DISK = '/b/x' WITH COMPRESSION (ALGORITHM = ZSTD, WINDOW = 5)",
+            40517,
+        ),
+        (
+            "BACKUP DATABASE d TO DISK = '/b/x' WITH ENCRYPTION (ALGORITHM = AES_256, PASSWORD = 'p', SERVER CERTIFICATE = c)",
+            40517,
+        ),
+    ] {
+        let out = client.run(statement);
+        assert_eq!(
+            common::errors(&out).first(),
+            Some(&number),
+            "{statement}: {out}"
+        );
+    }
+}
+
+/// What it keeps can be backed up once more.
+#[test]
+fn a_backup_of_the_log_without_truncation_leaves_it() {
+    let (_server, mut client) = server_with_rows(5);
+    client.done("BACKUP DATABASE d TO DISK = '/b/d'");
+    client.done("BACKUP LOG d TO DISK = '/b/kept' WITH NO_TRUNCATE; BACKUP LOG d TO DISK = '/b/l'");
+    let first = |client: &mut Client, file: &str| {
+        let out = client.run(&format!("RESTORE HEADERONLY FROM DISK = '{file}'"));
+        let mut lines = out.lines();
+        let at = lines
+            .next()
+            .and_then(|l| l.split(" | ").position(|name| name == "FirstLSN"));
+        let cells = lines.next().and_then(|l| l.split(" | ").nth(at.unwrap()));
+        cells.unwrap_or(&out).to_string()
+    };
+    assert_eq!(first(&mut client, "/b/kept"), first(&mut client, "/b/l"));
+}
+
+/// The files of the database as they were before its full backup, under a server that knows of that.
+#[test]
+fn a_database_that_was_cut_back_before_its_full_backup_has_no_base() {
+    let (server, client) = server_with_rows(20);
+    client.session.close();
+    let disk = server.stop();
+    let paths = ["/data/d.mdf", "/data/d_log.ldf"].map(Path::new);
+    let before = paths.map(|path| read(&disk, path));
+    let server = Server::over(disk);
+    let mut client = server.connect();
+    fill(&mut client, 21, 400);
+    client.done("USE master; BACKUP DATABASE d TO DISK = '/b/d'");
+    client.done("BACKUP DATABASE d TO DISK = '/b/good' WITH DIFFERENTIAL");
+    client.session.close();
+    let disk = server.stop();
+    for (path, bytes) in paths.iter().zip(&before) {
+        disk.remove(path).expect("removes");
+        let file = disk.open(path, OpenMode::CreateNew).expect("creates");
+        file.write_at(bytes, 0).expect("writes");
+        file.sync_data().expect("syncs");
+    }
+    // Opened twice: the first server has the random numbers of the one before.
+    let server = Server::over(disk).restart();
+    let mut client = server.connect();
+    let out = client.run("BACKUP DATABASE d TO DISK = '/b/bad' WITH DIFFERENTIAL");
+    assert_eq!(common::errors(&out).first(), Some(&3035), "{out}");
+    client.done("BACKUP DATABASE d TO DISK = '/b/again'");
+    client.done("BACKUP DATABASE d TO DISK = '/b/good' WITH DIFFERENTIAL, INIT");
+}
+
+fn read(disk: &SimDisk, path: &Path) -> Vec<u8> {
+    let file = disk.open(path, OpenMode::ReadOnly).expect("opens");
+    let mut bytes = vec![0; disk.len_of(path).expect("a file") as usize];
+    file.read_at(&mut bytes, 0).expect("reads");
+    bytes
 }

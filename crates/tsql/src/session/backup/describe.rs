@@ -44,6 +44,7 @@ const LABEL: &str = "
 
 pub(super) fn describe(ex: &Execution<'_>, statement: &ast::Restore) -> Result<()> {
     let options = Options::evaluate(ex, &statement.options)?;
+    options.check(options::OF_DESCRIPTION)?;
     let devices = options::devices(ex, &statement.devices, &options)?;
     let position = options.number("FILE").map(|n| n as u32);
     if statement.kind == ast::RestoreKind::VerifyOnly {

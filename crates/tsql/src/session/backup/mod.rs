@@ -110,7 +110,15 @@ impl<'e, 'a> Watch<'e, 'a> {
                 false => 0,
             };
         }
-        let told = self.tell(percent as u32, 99).and(self.ex.check_cancel());
+        self.goes_on(self.tell(percent as u32, 99).and(self.ex.check_cancel()))
+    }
+
+    /// What comes before the work whose progress is told: asks no more than whether it is to end.
+    fn look(&self) -> std::result::Result<(), Cancelled> {
+        self.goes_on(self.ex.check_cancel())
+    }
+
+    fn goes_on(&self, told: Result<()>) -> std::result::Result<(), Cancelled> {
         told.map_err(|error| {
             self.failure.borrow_mut().get_or_insert(error);
             Cancelled

@@ -86,7 +86,82 @@ const KNOWN: &[&str] = &[
     "UNLOAD",
 ];
 
+/// Options of BACKUP and of RESTORE. ENCRYPTION in RESTORE is our own.
+const OF_BOTH: &[&str] = &[
+    "BLOCKSIZE",
+    "BUFFERCOUNT",
+    "CHECKSUM",
+    "CONTINUE_AFTER_ERROR",
+    "CREDENTIAL",
+    "ENCRYPTION",
+    "MAXTRANSFERSIZE",
+    "NO_CHECKSUM",
+    "NOREWIND",
+    "NOUNLOAD",
+    "RESTART",
+    "REWIND",
+    "STATS",
+    "STOP_ON_ERROR",
+    "UNLOAD",
+];
+const OF_BACKUP: &[&str] = &[
+    "COMPRESSION",
+    "COPY_ONLY",
+    "DESCRIPTION",
+    "EXPIREDATE",
+    "FORMAT",
+    "INIT",
+    "MEDIADESCRIPTION",
+    "MEDIANAME",
+    "NAME",
+    "NO_COMPRESSION",
+    "NOFORMAT",
+    "NOINIT",
+    "NOSKIP",
+    "RETAINDAYS",
+    "SKIP",
+];
+/// Lists of options that a statement takes.
+pub(super) const OF_BACKUP_DATABASE: &[&[&str]] = &[OF_BOTH, OF_BACKUP, &["DIFFERENTIAL"]];
+/// See [`OF_BACKUP_DATABASE`].
+pub(super) const OF_BACKUP_LOG: &[&[&str]] = &[
+    OF_BOTH,
+    OF_BACKUP,
+    &["NO_TRUNCATE", "NORECOVERY", "STANDBY"],
+];
+/// See [`OF_BACKUP_DATABASE`].
+pub(super) const OF_RESTORE: &[&[&str]] = &[
+    OF_BOTH,
+    &[
+        "FILE",
+        "NORECOVERY",
+        "RECOVERY",
+        "REPLACE",
+        "RESTRICTED_USER",
+        "STANDBY",
+        "STOPAT",
+    ],
+];
+/// RESTORE HEADERONLY and its relatives; see [`OF_BACKUP_DATABASE`].
+pub(super) const OF_DESCRIPTION: &[&[&str]] = &[OF_BOTH, &["FILE", "LOADHISTORY"]];
+
 impl Options {
+    /// Error 3032 for options of other statements: they would be ignored.
+    pub fn check(&self, lists: &[&[&str]]) -> Result<()> {
+        let fits = |name: &str| lists.iter().any(|list| list.contains(&name));
+        let names = self.items.iter().map(|(name, _)| name.as_str());
+        let others: Vec<&str> = names.filter(|name| !fits(name)).collect();
+        match others.is_empty() {
+            true => Ok(()),
+            false => Err(messages::error(3032, &[&others.join(", ").to_lowercase()])),
+        }
+    }
+
+    /// Does a backup of the log leave it as it is, to be backed up again?
+    pub fn keeps_log(&self) -> bool {
+        self.has("COPY_ONLY") || self.has("NO_TRUNCATE")
+    }
+
     /// Reads WITH; an option that is not known here is refused.
     pub fn evaluate(ex: &Execution<'_>, items: &[OptionItem]) -> Result<Options> {
         let mut options = Options { items: Vec::new() };
@@ -97,7 +172,11 @@ impl Options {
             }
             let setting = match &item.value {
                 OptionValue::None => Setting::Bare,
-                OptionValue::List(list) => Setting::List(evaluate_list(ex, list)?),
+                OptionValue::List(list) => {
+                    let list = evaluate_list(ex, list)?;
+                    check_entries(&name, &list)?;
+                    Setting::List(list)
+                }
                 OptionValue::Expr(expr) if name == "STOPAT" || name == "EXPIREDATE" => {
                     Setting::Moment(moment(ex, expr)?)
                 }
@@ -321,6 +400,22 @@ fn evaluate_list(ex: &Execution<'_>, list: &[OptionItem]) -> Result<Vec<(String,
         Ok((item.name.to_ascii_uppercase(), value))
     };
     list.iter().map(entry).collect()
+}
+
+/// Error 40517 for what stands in the list of an option, and would be ignored there.
+fn check_entries(option: &str, list: &[(String, String)]) -> Result<()> {
+    let known: &[&str] = match option {
+        "COMPRESSION" => &["ALGORITHM", "LEVEL"],
+        "ENCRYPTION" => &["ALGORITHM", "KEY FILE", "PASSWORD"],
+        _ => &[],
+    };
+    match list
+        .iter()
+        .find(|(name, _)| !known.contains(&name.as_str()))
+    {
+        Some((name, _)) => Err(messages::not_supported(&format!("{option} with {name}"))),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn text_of(ex: &Execution<'_>, value: &OptionValue) -> Result<String> {

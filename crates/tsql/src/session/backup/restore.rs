@@ -47,6 +47,7 @@ pub(super) fn restore(ex: &Execution<'_>, statement: &ast::Restore) -> Result<()
         None => String::new(),
     };
     let options = Options::evaluate(ex, &statement.options)?;
+    options.check(options::OF_RESTORE)?;
     let ending = options.ending(ex)?;
     let claim = ex.instance().claim_names(&[&name], &ex.patience())?;
     let entry = ex.instance().database_named(&name);
@@ -557,7 +558,7 @@ impl Job<'_, '_> {
         let watch = Watch::new(self.ex, "RESTORE DATABASE", self.options.stats());
         // From the first page on only a complete differential makes sense.
         let begun =
-            engine::begin_differential(&self.set, &state, self.processors(), &mut |_| Ok(()));
+            engine::begin_differential(&self.set, &state, self.processors(), &mut |_| watch.look());
         self.save_state(entry, &begun.map_err(|e| watch.explain(e))?)?;
         let disk = &self.env().disk;
         let mut files = files_of(&def);
@@ -838,6 +839,7 @@ fn recover(ex: &Execution<'_>, def: &DatabaseDef, state: &RestoreState) -> Resul
         set: state.base,
         lsn: state.base_lsn,
         files: data.map(|f| f.id).collect(),
+        end: None,
     };
     Ok(Recovered {
         open,

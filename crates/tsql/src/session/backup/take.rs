@@ -16,7 +16,7 @@ use daruma_backup::{
 };
 use daruma_base::{Lsn, PageId};
 use daruma_catalog::DatabaseDef;
-use daruma_storage::{RecoveryModel, Settings, StorageError};
+use daruma_storage::{Epochs, RecoveryModel, Settings, StorageError};
 use daruma_syntax::ast;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -28,6 +28,20 @@ pub(super) struct Base {
     pub set: Random16,
     pub lsn: u64,
     pub files: Vec<u16>,
+    /// Where it ends, and in which epoch the log just before that was made; `None` where that is not known.
+    #[serde(default)]
+    pub end: Option<(u64, Random16)>,
+}
+
+impl Base {
+    /// Was the database cut back to before the end of this backup? It has pages then that no differential brings back.
+    fn is_cut_off(&self, epochs: &Epochs) -> bool {
+        let Some((end, made_in)) = self.end else {
+            return false;
+        };
+        let now = epochs.before(Lsn(end));
+        now.is_some_and(|epoch| epoch.id.to_le_bytes() != made_in.0)
+    }
 }
 
 /// Recovery path: its number, and where it left the one before.
@@ -59,6 +73,10 @@ pub(super) fn backup(ex: &Execution<'_>, statement: &ast::Backup) -> Result<()> 
         return Err(messages::not_supported("backup of single files"));
     }
     let options = Options::evaluate(ex, &statement.options)?;
+    options.check(match statement.kind {
+        ast::BackupKind::Database => options::OF_BACKUP_DATABASE,
+        ast::BackupKind::Log => options::OF_BACKUP_LOG,
+    })?;
     if entry.is_standby() {
         return Err(messages::error(3036, &[&name]));
     }
@@ -239,7 +257,7 @@ impl Job<'_, '_> {
         let request = self.request(&label, info);
         let taken = engine::take_log(request, start, &mut |p| watch.tick(p));
         let taken = taken.map_err(|e| self.explain(&watch, e))?;
-        if !self.options.has("COPY_ONLY") {
+        if !self.options.keeps_log() {
             let to = Lsn(taken.info.last_lsn);
             self.open.storage.log_backed_up_to(to)?;
             self.entry.note_log_backup(taken.info.finished_utc);
@@ -269,7 +287,8 @@ impl Job<'_, '_> {
     fn base(&self) -> Result<Base> {
         let def = self.entry.def();
         let base = def.options.get(BASE);
-        let base = base.and_then(|text| serde_json::from_str(text).ok());
+        let base = base.and_then(|text| serde_json::from_str::<Base>(text).ok());
+        let base = base.filter(|base| !base.is_cut_off(&self.open.storage.epochs()));
         base.ok_or_else(|| {
             let name = self.entry.name();
             SqlError::new(
@@ -286,10 +305,13 @@ impl Job<'_, '_> {
     fn note_full(&self, info: &SetInfo) -> Result<()> {
         self.open.storage.note_full_backup(Lsn(info.last_lsn))?;
         let data = info.files.iter().filter(|f| f.filegroup != 0);
+        let mut epochs = info.epochs.iter().rev();
+        let made_in = epochs.find(|e| e.start < info.last_lsn).map(|e| e.id);
         let base = Base {
             set: info.set,
             lsn: info.redo_lsn,
             files: data.map(|f| f.id).collect(),
+            end: made_in.map(|id| (info.last_lsn, id)),
         };
         let text = serde_json::to_string(&base).unwrap_or_default();
         self.ex.change_database(self.entry, |def| {
