@@ -266,3 +266,23 @@ fn the_order_of_triggers_is_theirs_or_refused() {
         ],
     );
 }
+
+#[test]
+fn of_several_database_options_none_is_set_where_one_cannot_be() {
+    let server = Server::with_setup(&["CREATE DATABASE d"]);
+    let mut c = server.connect();
+    let model = "SELECT recovery_model_desc FROM sys.databases WHERE name = 'd'";
+    for (second, number) in [
+        ("COMPATIBILITY_LEVEL = 155", 15048),
+        ("DELAYED_DURABILITY_KILOBYTES = 5", 5057),
+        ("PARAMETERIZATION SOMETIMES", 102),
+        ("ENCRYPTION ON", 40517),
+    ] {
+        refused(
+            &mut c,
+            number,
+            &[&format!("ALTER DATABASE d SET RECOVERY SIMPLE, {second}")],
+        );
+        assert_eq!(c.scalar(model), "FULL", "{second}");
+    }
+}

@@ -837,6 +837,30 @@ impl Aggregate {
 pub type ColSet = std::collections::BTreeSet<ColId>;
 
 impl Rel {
+    /// Do rows of several tables stand side by side in it? What a set operation produces is its own.
+    pub fn joins(&self) -> bool {
+        match self {
+            Rel::Join(join) => {
+                !matches!(join.kind, JoinKind::Semi | JoinKind::Anti) || join.left.joins()
+            }
+            Rel::Filter { input, .. }
+            | Rel::Compute { input, .. }
+            | Rel::Window { input, .. }
+            | Rel::Sort { input, .. }
+            | Rel::Distinct { input, .. } => input.joins(),
+            Rel::Aggregate(grouping) => grouping.input.joins(),
+            Rel::Top(top) => top.input.joins(),
+            Rel::One
+            | Rel::Empty(_)
+            | Rel::Table(_)
+            | Rel::Virtual(_)
+            | Rel::Values { .. }
+            | Rel::Set(_)
+            | Rel::Recursive(_)
+            | Rel::WorkTable { .. } => false,
+        }
+    }
+
     /// The rows for which the condition is true; all of them for `None`.
     pub fn filter(self, condition: Option<Scalar>) -> Rel {
         match condition {

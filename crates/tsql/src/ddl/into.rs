@@ -58,16 +58,17 @@ impl Numbers {
         if calls.next().is_some() {
             return Err(messages::error(8109, &[&table]));
         }
-        if let Some(other) = plan.columns().iter().find(|c| c.identity && !c.computed) {
-            return Err(messages::error(8108, &[&table, &other.name]));
-        }
-        let Some(at) = plan.columns().iter().position(|c| c.identity) else {
+        let Some((at, _)) = plan.numbering() else {
             // Of a set operation, where it is a column like others.
             return Err(messages::error(177, &[]));
         };
+        let numbered = &plan.columns()[at];
+        if !numbered.computed {
+            return Err(messages::error(8108, &[&table, &numbered.name]));
+        }
         Ok(Some(Numbers {
             at,
-            data_type: plan.columns()[at].data_type,
+            data_type: numbered.data_type,
             next: call.seed,
             increment: call.increment,
         }))
@@ -157,10 +158,7 @@ fn define(builder: &mut Builder<'_, '_>, plan: &SelectPlan) -> Result<()> {
             ));
         }
         let id = at as i32 + 1;
-        if column.identity
-            && builder.def.identity.is_none()
-            && let Some(numbering) = plan.numbering()
-        {
+        if let Some((_, numbering)) = plan.numbering().filter(|(which, _)| *which == at) {
             builder.def.identity = Some(IdentityDef {
                 column_id: id,
                 seed: numbering.seed,

@@ -115,8 +115,8 @@ pub struct SelectPlan {
     output: Vec<usize>,
     assignments: Vec<AssignStep>,
     infos: Vec<ColumnInfo>,
-    /// Of the first identity column in the result.
-    numbering: Option<Numbering>,
+    /// Of the identity column that a table made of the result has, and which one it is.
+    numbering: Option<(usize, Numbering)>,
     stats: QueryStats,
 }
 
@@ -143,8 +143,9 @@ impl SelectPlan {
         &self.columns
     }
 
-    /// How the values of the first identity column in the result go on.
-    pub fn numbering(&self) -> Option<Numbering> {
+    /// The column of the result that is an identity column in a table made of it, and how its values go on: the first of a stored table,
+    /// unless rows of several are joined, else that of IDENTITY().
+    pub fn numbering(&self) -> Option<(usize, Numbering)> {
         self.numbering
     }
 
@@ -565,9 +566,13 @@ pub(super) fn plan_select(
     } = bound;
     let output_columns = columns.iter().map(|c| binder.output_column(c)).collect();
     let infos = binder.columns.clone();
-    let numbering = columns
-        .iter()
-        .find_map(|c| infos.get(c.id as usize)?.identity);
+    let first = |computed: bool| {
+        let info = |c: &OutColumn| infos.get(c.id as usize).filter(|i| i.computed == computed);
+        let mut numbered = columns.iter().map(|c| info(c)?.identity).enumerate();
+        numbered.find_map(|(at, numbering)| Some((at, numbering?)))
+    };
+    let inherited = first(false).filter(|_| !rel.joins());
+    let numbering = inherited.or_else(|| first(true));
     let stats = QueryStats::new(host.now().0);
     let mut planner = Planner::new(&infos, host);
     if assignments.is_empty() {

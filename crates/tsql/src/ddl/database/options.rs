@@ -20,6 +20,8 @@ use std::sync::Arc;
 /// Options of our own: how much a crash may cost while commits are delayed.
 const DELAYED_MILLISECONDS: &str = "DELAYED_DURABILITY_MILLISECONDS";
 const DELAYED_KILOBYTES: &str = "DELAYED_DURABILITY_KILOBYTES";
+const MILLISECONDS: RangeInclusive<u32> = 1..=60_000;
+const KILOBYTES: RangeInclusive<u32> = 64..=65_536;
 
 const OPTIMIZED_LOCKING: &str = "OPTIMIZED_LOCKING";
 /// Of our own as well: where writers of new versions are slowed, and then refused.
@@ -32,15 +34,70 @@ pub(super) fn set_options(
     termination: Option<Termination>,
 ) -> Result<()> {
     refuse_conflicts(options)?;
-    options.iter().try_for_each(|option| {
-        if let Some(name) = fixed_in_system(entry, option) {
-            return Err(not_settable(entry, name));
+    // None is set where one of them cannot be.
+    options
+        .iter()
+        .try_for_each(|option| check_option(ex, entry, option))?;
+    options
+        .iter()
+        .try_for_each(|option| set_option(ex, entry, option, termination))
+}
+
+/// What can be said against an option without touching the database.
+fn check_option(ex: &Execution<'_>, entry: &DatabaseEntry, option: &DatabaseOption) -> Result<()> {
+    if let Some(name) = fixed_in_system(entry, option) {
+        return Err(not_settable(entry, name));
+    }
+    if changes_replicas(option) {
+        entry_alone(ex, entry)?;
+    }
+    match option {
+        DatabaseOption::CompatibilityLevel(level) => check_level(*level),
+        DatabaseOption::Other(item) => check_named(item),
+        _ => Ok(()),
+    }
+}
+
+/// The same of an option that is known by its name alone.
+fn check_named(item: &ast::OptionItem) -> Result<()> {
+    let is = |name: &str| item.name.eq_ignore_ascii_case(name);
+    if is(DELAYED_MILLISECONDS) {
+        return bound_value(item, MILLISECONDS).map(drop);
+    }
+    if is(DELAYED_KILOBYTES) {
+        return bound_value(item, KILOBYTES).map(drop);
+    }
+    if is(VERSIONS_MAX) {
+        return version_store_limit(item).map(drop);
+    }
+    if is(OPTIMIZED_LOCKING) || switches_tuning_off(item) {
+        return Ok(());
+    }
+    if is_mirroring(&item.name) {
+        return Err(messages::not_supported("database mirroring"));
+    }
+    refuse(item)?;
+    word_value(item).map(drop)
+}
+
+/// Automatic tuning that is not to be done.
+fn switches_tuning_off(item: &ast::OptionItem) -> bool {
+    let is_off = |i: &ast::OptionItem| matches!(i.value, OptionValue::Off);
+    item.name.eq_ignore_ascii_case("AUTOMATIC_TUNING")
+        && matches!(&item.value, OptionValue::List(list) if list.iter().all(is_off))
+}
+
+/// The value of an option as it is kept. Error 102 for a word that it cannot be.
+fn word_value(item: &ast::OptionItem) -> Result<String> {
+    let mut value = option_value(&item.value).unwrap_or_else(|| "ON".to_string());
+    let is = |name: &str| item.name.eq_ignore_ascii_case(name);
+    if let Some((_, words)) = WORDS.iter().find(|(name, _)| is(name)) {
+        value.make_ascii_uppercase();
+        if !words.contains(&value.as_str()) {
+            return Err(messages::error(102, &[&value]));
         }
-        if changes_replicas(option) {
-            entry_alone(ex, entry)?;
-        }
-        set_option(ex, entry, option, termination)
-    })
+    }
+    Ok(value)
 }
 
 /// Error 1052 where one statement gives an option two values, and 1039 where it gives one twice.
@@ -149,7 +206,9 @@ fn set_option(
             crate::instance::save_counters(&entry.open()?)?;
             with_settings(ex, entry, |s| s.read_only = *on)
         }
-        DatabaseOption::CompatibilityLevel(level) => compatibility_level(ex, entry, *level),
+        DatabaseOption::CompatibilityLevel(level) => {
+            edit(ex, entry, |def| def.compatibility_level = *level)
+        }
         DatabaseOption::PageVerify(verify) => page_verify(ex, entry, *verify),
         DatabaseOption::UserAccess(access) => user_access(ex, entry, *access, termination),
         DatabaseOption::State(state) => set_state(ex, entry, *state, termination),
@@ -168,11 +227,11 @@ const WORDS: [(&str, [&str; 2]); 2] = [
 fn named_option(ex: &Execution<'_>, entry: &DatabaseEntry, item: &ast::OptionItem) -> Result<()> {
     let is = |name: &str| item.name.eq_ignore_ascii_case(name);
     if is(DELAYED_MILLISECONDS) {
-        let value = bound_value(item, 1..=60_000)?;
+        let value = bound_value(item, MILLISECONDS)?;
         return with_settings(ex, entry, |s| s.delayed_milliseconds = value);
     }
     if is(DELAYED_KILOBYTES) {
-        let value = bound_value(item, 64..=65_536)?;
+        let value = bound_value(item, KILOBYTES)?;
         return with_settings(ex, entry, |s| s.delayed_kilobytes = value);
     }
     if is(VERSIONS_MAX) {
@@ -182,24 +241,10 @@ fn named_option(ex: &Execution<'_>, entry: &DatabaseEntry, item: &ast::OptionIte
     if is(OPTIMIZED_LOCKING) {
         return optimized_locking(ex, entry, item);
     }
-    if is_mirroring(&item.name) {
-        return Err(messages::not_supported("database mirroring"));
-    }
-    let switches_off = |items: &[ast::OptionItem]| {
-        let is_off = |i: &ast::OptionItem| matches!(i.value, OptionValue::Off);
-        items.iter().all(is_off)
-    };
-    if is("AUTOMATIC_TUNING") && matches!(&item.value, OptionValue::List(l) if switches_off(l)) {
+    if switches_tuning_off(item) {
         return Ok(());
     }
-    refuse(item)?;
-    let mut value = option_value(&item.value).unwrap_or_else(|| "ON".to_string());
-    if let Some((_, words)) = WORDS.iter().find(|(name, _)| is(name)) {
-        value.make_ascii_uppercase();
-        if !words.contains(&value.as_str()) {
-            return Err(messages::error(102, &[&value]));
-        }
-    }
+    let value = word_value(item)?;
     edit(ex, entry, |def| {
         drop_value(def.options.insert(item.name.to_uppercase(), value))
     })
@@ -233,11 +278,9 @@ fn recovery_model(
     })
 }
 
-fn compatibility_level(ex: &Execution<'_>, entry: &DatabaseEntry, level: u32) -> Result<()> {
+fn check_level(level: u32) -> Result<()> {
     match level {
-        100 | 110 | 120 | 130 | 140 | 150 | 160 => {
-            edit(ex, entry, |def| def.compatibility_level = level)
-        }
+        100 | 110 | 120 | 130 | 140 | 150 | 160 => Ok(()),
         _ => Err(SqlError::new(
             15048,
             16,
