@@ -1,5 +1,6 @@
 //! A change of an availability group that a kill cuts short, before each write of it: the server starts again, and the database works.
 
+use daruma_base::{Disk, OpenMode};
 use daruma_server::LogCompression;
 use daruma_server::hadr::Availability;
 use daruma_server::password::Argon2Hasher;
@@ -7,7 +8,7 @@ use daruma_sim::SimDisk;
 use daruma_tsql::instance::{Instance, InstanceOptions, LoginInfo};
 use daruma_tsql::session::Session;
 use daruma_tsql::sink::Discard;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -139,6 +140,88 @@ fn a_database_that_is_added_works_whenever_that_is_cut_short() {
 #[test]
 fn a_database_of_a_group_that_is_dropped_works_whenever_that_is_cut_short() {
     cut_short("FOR DATABASE d", "DROP AVAILABILITY GROUP g");
+}
+
+/// A server that is a secondary, with database `d` in a group whose other replica is not there, and this in the group's file as the databases
+/// whose pages come. Its disk and the path of that file.
+fn reverting(mark: impl Fn(&str) -> String) -> (Arc<SimDisk>, PathBuf) {
+    let server = server("FOR DATABASE d");
+    server.done("ALTER AVAILABILITY GROUP g SET (ROLE = SECONDARY)");
+    server.availability.stop();
+    let disk = server.disk.clone();
+    drop(server);
+    disk.restart();
+    let of = |end: &str| {
+        let names = names(&disk);
+        let mut found = names.iter().filter_map(|n| n.strip_suffix(end));
+        found.next().expect("a file").to_string()
+    };
+    let path = Path::new(FOLDER).join(format!("{}.group", of(".group")));
+    let text = String::from_utf8(disk.content_of(&path).expect("content")).expect("JSON");
+    let marked = text.replace(
+        r#""reverting":[]"#,
+        &format!(r#""reverting":[{}]"#, mark(&of(".standing"))),
+    );
+    assert_ne!(marked, text, "{text}");
+    disk.remove(&path).expect("goes");
+    let file = disk.open(&path, OpenMode::CreateNew).expect("comes");
+    file.write_at(marked.as_bytes(), 0).expect("written");
+    file.sync_data().expect("synced");
+    disk.sync_dir(Path::new(FOLDER)).expect("synced");
+    (disk, path)
+}
+
+const FOLDER: &str = "/data/hadr";
+
+/// Of what the server keeps of its groups.
+fn names(disk: &SimDisk) -> Vec<String> {
+    let files = disk.list(Path::new(FOLDER)).expect("its files");
+    let name = |path: &PathBuf| path.file_name().map(|n| n.to_string_lossy().into_owned());
+    files.iter().filter_map(name).collect()
+}
+
+/// An id as the group's file has it.
+fn listed(hex: &str) -> String {
+    let bytes = (0..16).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16));
+    let bytes: Vec<String> = bytes.map(|b| b.expect("digits").to_string()).collect();
+    format!("[{}]", bytes.join(","))
+}
+
+/// Whatever a crash has left of it.
+#[test]
+fn a_mark_of_a_database_that_has_left_keeps_nobody_from_leading() {
+    let (disk, _) = reverting(|_| listed(&"09".repeat(16)));
+    let server = Server::start(disk, 2);
+    server.done("ALTER AVAILABILITY GROUP g FORCE_FAILOVER_ALLOW_DATA_LOSS");
+    server.wait_for_row(LEADS, "forced");
+    server.wait_for_row(READ, "forced");
+    server.availability.stop();
+}
+
+/// Without its standing, whose promises count, no copy could follow: pages would come again and again.
+#[test]
+fn a_database_that_leaves_while_its_pages_come_keeps_no_mark_without_its_standing() {
+    let (disk, path) = reverting(listed);
+    let server = Server::start(disk, 2);
+    let state = "SELECT 1 FROM sys.dm_hadr_database_replica_states WHERE synchronization_state_desc = 'REVERTING'";
+    server.wait_for_row(state, "started");
+    server.disk.take_images(1, 1);
+    server.done("ALTER DATABASE d SET HADR OFF");
+    server.disk.take_images(0, 0);
+    let images = server.disk.images();
+    server.availability.stop();
+    let mut marked = 0;
+    for image in images {
+        let call = image.call;
+        let disk = image.into_disk(call);
+        disk.restart();
+        let text = String::from_utf8(disk.content_of(&path).expect("content")).expect("JSON");
+        let is_marked = !text.contains(r#""reverting":[]"#);
+        let stands = names(&disk).iter().any(|n| n.ends_with(".standing"));
+        assert!(stands || !is_marked, "killed before call {call}");
+        marked += u32::from(is_marked);
+    }
+    assert!(marked > 0);
 }
 
 /// Halves of a kilobyte of log that are in use.

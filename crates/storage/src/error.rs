@@ -160,6 +160,11 @@ impl StorageError {
         )
     }
 
+    /// Has a sync failed? Nobody knows then what is on disk, whatever reads find in memory.
+    pub fn is_failed_sync(&self) -> bool {
+        matches!(self, StorageError::Io { action, .. } if action.starts_with("sync"))
+    }
+
     /// May the same statement succeed when simply repeated?
     pub fn is_transient(&self) -> bool {
         matches!(

@@ -80,7 +80,7 @@ pub use datafile::FORMAT_VERSION as FILE_FORMAT;
 pub use engine::{Engine, EngineConfig};
 pub use epoch::{EPOCHS_MAX, Epoch, Epochs};
 pub use error::{Result, StorageError, is_full};
-pub use follow::{Secondary, StandingPin};
+pub use follow::{Cut, Secondary, StandingPin};
 pub use free::ClosedFiles;
 pub use lock::{Deadlock, DeadlockOwner, DeadlockWatch, Owner};
 pub use log::rebuild::{LogSection, Stop};

@@ -10,6 +10,7 @@ mod introduced;
 mod joins;
 mod listeners;
 mod pages;
+mod rejoin;
 mod rounds;
 mod seeding;
 mod servers;
@@ -310,54 +311,6 @@ fn an_old_primary_with_more_log_is_refused_until_it_gives_that_up() {
     alfa.sql("ALTER DATABASE d SET HADR RESUME");
     alfa.wait_for(own, "SYNCHRONIZING");
     alfa.wait_for(COUNT, "30");
-}
-
-#[test]
-fn an_old_primary_whose_pages_have_more_takes_the_primarys() {
-    let root = tempfile::tempdir().expect("temporary directory");
-    let root = root.path();
-    let (mut alfa, mut bravo) = (Server::start(root, "ALFA"), Server::start(root, "BRAVO"));
-    acquaint(root, &[&alfa, &bravo]);
-    create_database(&alfa);
-    create_group(root, &alfa, &bravo, "ASYNCHRONOUS_COMMIT");
-    insert(&alfa, 0..20);
-    bravo.wait_for(COUNT, "20");
-    bravo.kill();
-    let mut client = alfa.connect("d").expect("connects");
-    insert_by(&mut client, 20..40);
-    client.execute("CHECKPOINT").expect("writes one");
-    alfa.kill();
-    bravo.run();
-    bravo.sql("ALTER AVAILABILITY GROUP g FORCE_FAILOVER_ALLOW_DATA_LOSS");
-    bravo.wait_for(OWN_ROLE, "PRIMARY");
-    bravo.wait_for(COUNT, "20");
-    insert(&bravo, 100..110);
-    alfa.run();
-    alfa.wait_for_log("parts from the primary's");
-    alfa.wait_for(OWN_ROLE, "SECONDARY");
-    // Its pages have what is to be given up. Wherever it is killed, it is never half of each.
-    alfa.sql("ALTER DATABASE d SET HADR RESUME");
-    alfa.wait_for_log("gives up what only this server has");
-    alfa.kill();
-    bravo.kill();
-    alfa.run();
-    alfa.wait_for_state("REVERTING");
-    assert_eq!(alfa.error("master", COUNT), Some(983));
-    let force = "ALTER AVAILABILITY GROUP g FORCE_FAILOVER_ALLOW_DATA_LOSS";
-    assert_eq!(alfa.error("master", force), Some(41131));
-    bravo.run();
-    alfa.wait_for_state("SYNCHRONIZING");
-    alfa.wait_for(COUNT, "30");
-    alfa.wait_for_log("pages were there already");
-    insert(&bravo, 200..205);
-    alfa.wait_for(COUNT, "35");
-    // It leads as any other replica does.
-    bravo.kill();
-    alfa.sql("ALTER AVAILABILITY GROUP g FORCE_FAILOVER_ALLOW_DATA_LOSS");
-    alfa.wait_for(OWN_ROLE, "PRIMARY");
-    alfa.wait_for(COUNT, "35");
-    let found = alfa.value("SELECT COUNT(*) FROM d.dbo.t WHERE id BETWEEN 20 AND 39");
-    assert_eq!(found.as_deref(), Some("0"));
 }
 
 /// `daruma group`: what it prints.

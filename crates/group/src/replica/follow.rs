@@ -44,16 +44,16 @@ struct State {
     cuts: u64,
     /// What became of the last attempt to lead.
     decided: Option<Result<Record, Record>>,
-    /// Where the primary's log parts from the one here, if it does so below what may be cut off.
-    parted: Option<Fork>,
+    /// Where the log of a primary parts from the one here, if it does so below what may be cut off, and the epoch in which it leads.
+    parted: Option<(Fork, EpochId)>,
     /// Nothing is taken, by order of an administrator.
     rests: bool,
     /// The log here was a primary's, as far as it goes.
     has_followed: bool,
     failed: Option<String>,
-    /// An administrator has given up what the primary lacks.
-    gives_up: bool,
-    /// It could not be cut off.
+    /// An administrator has given up what the primary of this epoch lacks. Another one may have it, or lack more.
+    gives_up: Option<EpochId>,
+    /// What it lacks is on pages, and could not be cut off.
     cut_refused: bool,
     stopped: bool,
     redo: Rate,
@@ -64,7 +64,7 @@ impl State {
     fn following(&self) -> Following {
         match self.parted {
             _ if self.rests => Following::Resting,
-            Some(fork) => Following::Parted(fork),
+            Some((fork, _)) => Following::Parted(fork),
             None if self.machine.is_following() => Following::Primary,
             None => Following::Nobody,
         }
@@ -131,7 +131,7 @@ impl Followed {
                 rests: false,
                 has_followed: false,
                 failed: None,
-                gives_up: false,
+                gives_up: None,
                 cut_refused: false,
                 stopped: false,
                 redo: Rate::default(),
@@ -187,17 +187,18 @@ impl Followed {
     }
 
     /// SET HADR SUSPEND and RESUME: takes nothing, and says so to whoever is connected. Who resumes a log that parts from the
-    /// primary's has what the primary lacks taken back, where no page has it; see [`Followed::lacks_pages`].
+    /// primary's has what that primary lacks taken back, where no page has it; see [`Followed::lacks_pages`]. That word holds until the
+    /// primary is another one, or SUSPEND.
     pub fn rest(&self, rests: bool, links: &[Arc<Link>]) {
         let mut state = self.state.lock();
         state.rests = rests;
         if rests {
             state.machine.step(FollowerInput::Down);
-        } else if state.parted.take().is_some() {
-            state.gives_up = true;
-            state.machine.let_go(self.log.applied());
+            state.gives_up = None;
+        } else if let Some((_, epoch)) = state.parted.take() {
+            state.gives_up = Some(epoch);
         } else if state.cut_refused {
-            state.gives_up = true;
+            state.gives_up = Some(state.machine.promised());
         }
         drop(state);
         for link in links {
@@ -248,7 +249,7 @@ impl Followed {
     /// Has an administrator given up what the primary lacks, and pages here have it? Then they are to become the primary's.
     pub fn lacks_pages(&self) -> bool {
         let state = self.state.lock();
-        state.gives_up && (state.cut_refused || state.parted.is_some())
+        state.gives_up.is_some() && (state.cut_refused || state.parted.is_some())
     }
 
     /// Why the log here cannot go on, if it cannot.
@@ -303,7 +304,7 @@ impl Followed {
                     return Ok(());
                 }
                 state.machine.step(FollowerInput::Down);
-                state.parted = Some(*fork);
+                state.parted = Some((*fork, state.machine.promised()));
                 self.moved.notify_all();
                 Ok(())
             }
@@ -399,7 +400,12 @@ impl Followed {
         let mut state = self.state.lock();
         let own = state.record;
         let is_listed = own.primary == self.me && own.members.contains(link.peer().replica);
-        if is_listed && own.epoch.number < lead.epoch.number && !state.machine.is_following() {
+        let lacks_nothing = is_listed && own.epoch.number < lead.epoch.number;
+        // A word about what another primary lacks, which leads no more.
+        let is_later = |given: &mut EpochId| given.number < lead.epoch.number;
+        let _ = state.gives_up.take_if(is_later);
+        let is_given_up = state.gives_up.is_some_and(|e| e.is_same(lead.epoch));
+        if (lacks_nothing || is_given_up) && !state.machine.is_following() {
             state.machine.let_go(self.log.applied());
         }
         self.step_latched(&mut state, Some(link), input, None, Some(lead.record))
@@ -488,7 +494,7 @@ impl Followed {
             }
             FollowerOutput::Cut(at) => {
                 let cut = self.log.cut(at);
-                state.cut_refused = cut.is_err();
+                state.cut_refused = matches!(cut, Err(LogError::Needed(_)));
                 cut?;
                 state.cuts += 1;
             }
@@ -506,7 +512,7 @@ impl Followed {
                 )?;
                 state.link = link.cloned();
                 state.parted = None;
-                state.gives_up = false;
+                state.gives_up = None;
                 state.has_followed = true;
             }
             FollowerOutput::Append => {
@@ -529,7 +535,7 @@ impl Followed {
                 led,
             }),
             FollowerOutput::Rejoin(fork) => {
-                state.parted = Some(fork);
+                state.parted = Some((fork, state.machine.promised()));
                 say(Message::Rejoin { database, fork });
             }
             FollowerOutput::Ask(request) => {

@@ -4,7 +4,7 @@
 //! ([`Shipment`]); acknowledgements come on their readers.
 
 use super::authority::Authority;
-use super::log::{Feed, LogBlock, LogError, PrimaryLog};
+use super::log::{Feed, LogBlock, PrimaryLog};
 use super::rate::Rate;
 use super::standing::StandingFile;
 use crate::commit::{
@@ -998,7 +998,7 @@ impl Source for Shipment {
         match state.feed.next(limit) {
             Ok(Some(block)) => Pull::Send(self.packed(&mut state, &block)),
             Ok(None) => self.quorum_alone(&mut state),
-            Err(LogError::Gone | LogError::Failed(_) | LogError::Refused(_)) => {
+            Err(_) => {
                 self.failed.store(true, Ordering::Release);
                 self.shared.bell.ring();
                 Pull::Nothing

@@ -16,6 +16,9 @@ pub enum LogError {
     /// A block that does not come where the log ends, or is damaged.
     #[error("a log block does not fit: {0}")]
     Refused(String),
+    /// What was to be cut off stays: pages have it.
+    #[error("the log cannot be cut off there: {0}")]
+    Needed(String),
 }
 
 /// A sealed block.
@@ -86,7 +89,7 @@ pub trait SecondaryLog: Send + Sync {
     fn append(&self, used: &[u8]) -> Result<Lsn, LogError>;
     /// Makes everything that was appended hard; up to where.
     fn sync(&self) -> Result<Lsn, LogError>;
-    /// Takes away everything from here on, durably.
+    /// Takes away everything from here on, durably; [`LogError::Needed`] where that cannot be.
     fn cut(&self, at: Lsn) -> Result<(), LogError>;
     /// Redo may go as far as this.
     fn may_apply(&self, to: Lsn);

@@ -7,7 +7,7 @@ use super::log::{Feed, LogBlock, LogError, PrimaryLog, SecondaryLog};
 use crate::commit::ReplicaId;
 use daruma_base::{Lsn, PageId};
 use daruma_storage::{
-    Database, Fed, FeedBlock, LogFeed, LogHold, Secondary, StandingPin, StorageError,
+    Cut, Database, Fed, FeedBlock, LogFeed, LogHold, Secondary, StandingPin, StorageError,
 };
 use parking_lot::{Condvar, Mutex};
 use std::io;
@@ -375,7 +375,10 @@ impl SecondaryLog for StorageCopy {
     }
 
     fn cut(&self, at: Lsn) -> Result<(), LogError> {
-        self.secondary.cut_tail(at, self.known).map_err(failed)
+        match self.secondary.cut_tail(at, self.known).map_err(failed)? {
+            Cut::Done => Ok(()),
+            Cut::Needed(why) => Err(LogError::Needed(why)),
+        }
     }
 
     fn may_apply(&self, to: Lsn) {

@@ -44,6 +44,8 @@ struct MemState {
     hangs: bool,
     /// The disk has failed.
     failed: bool,
+    /// What becomes of a cut, if it does not succeed.
+    cut_fails: Option<fn() -> LogError>,
     /// Log is kept for these.
     kept_for: Vec<ReplicaId>,
     more: Vec<More>,
@@ -217,10 +219,13 @@ impl SecondaryLog for Role_ {
     }
     fn cut(&self, at: Lsn) -> Result<(), LogError> {
         self.0.change(|s| {
+            if let Some(error) = s.cut_fails {
+                return Err(error());
+            }
             s.blocks.retain(|b| b.end <= at);
             s.here = s.here.min(at.0);
-        });
-        Ok(())
+            Ok(())
+        })
     }
     fn may_apply(&self, to: Lsn) {
         let mut state = self.0.state.lock();
@@ -420,6 +425,12 @@ impl Group {
         let thread = std::thread::spawn(move || serving.serve(&*node));
         self.links.lock().push((link.clone(), thread));
         link
+    }
+
+    /// The connections of a server, by its own ends.
+    fn links_of(&self, n: usize) -> Vec<Arc<Link>> {
+        let links = self.servers[n].node.connections();
+        links.into_iter().map(|(_, link)| link).collect()
     }
 
     fn led(&self, n: usize) -> Arc<Led> {
@@ -670,6 +681,83 @@ fn a_forced_failover_wins_and_the_old_primary_takes_its_tail_back() {
     group.commit(1, "of the new primary");
     assert_eq!(group.servers[0].log.bytes(), group.servers[1].log.bytes());
     assert!(kept.0 > 0);
+}
+
+/// Server 0 has acknowledged something alone, `most` of it is on its pages, and 1 leads in its place; 2 is there as well.
+fn parted_group(most: Lsn) -> (Group, Lsn) {
+    let group = Group::new(3, LONG);
+    // Ended by them: commits go on at once.
+    let links = [group.connect(1, 0), group.connect(2, 0)];
+    group.wait_synchronized(0, 1);
+    group.wait_synchronized(0, 2);
+    group.commit(0, "on all");
+    links.iter().for_each(|link| link.close());
+    let alone = group.commit(0, "acknowledged by the old primary alone");
+    group.servers[0]
+        .log
+        .change(|s| s.may_apply = most.min(alone).0);
+    promote_by_force(&group, 1, 0);
+    group.follow(0);
+    (group, alone)
+}
+
+fn promote_by_force(group: &Group, n: usize, least: u64) {
+    let most = u64::MAX;
+    let claim = Claim::Forced { least, most };
+    let promoted = group.followed(n).promote(500 + n as u128, claim, LONG);
+    promoted.expect("an administrator says so");
+    group.lead(n);
+}
+
+#[test]
+fn what_is_given_up_to_one_primary_is_kept_from_the_next() {
+    let (group, alone) = parted_group(Lsn::NONE);
+    let link = group.connect(1, 0);
+    let old = group.followed(0);
+    assert!(matches!(old.wait_following(LONG), Following::Parted(_)));
+    link.close();
+    // The primary has gone when the administrator resumes, and the next one is another.
+    old.rest(false, &[]);
+    promote_by_force(&group, 2, 1 << 40);
+    group.connect(2, 0);
+    assert!(matches!(old.wait_following(LONG), Following::Parted(_)));
+    assert!(!old.lacks_pages());
+    assert_eq!(group.servers[0].log.state.lock().end(), alone.0);
+    old.rest(false, &group.links_of(0));
+    assert_eq!(old.wait_following(LONG), Following::Primary);
+    assert!(group.servers[0].log.state.lock().end() < alone.0);
+}
+
+#[test]
+fn suspend_takes_back_that_pages_are_given_up() {
+    let (group, _) = parted_group(Lsn(u64::MAX));
+    group.connect(1, 0);
+    let old = group.followed(0);
+    assert!(matches!(old.wait_following(LONG), Following::Parted(_)));
+    assert!(!old.lacks_pages());
+    old.rest(false, &group.links_of(0));
+    assert!(matches!(old.wait_following(LONG), Following::Parted(_)));
+    assert!(old.lacks_pages());
+    old.rest(true, &group.links_of(0));
+    assert!(!old.lacks_pages());
+}
+
+#[test]
+fn only_a_cut_that_pages_forbid_leads_to_other_pages() {
+    let on_pages: fn() -> LogError = || LogError::Needed("a page has it".into());
+    let broken: fn() -> LogError = || LogError::Failed("the disk".into());
+    for (fails, lacks_pages) in [(on_pages, true), (broken, false)] {
+        let (group, _) = parted_group(Lsn::NONE);
+        group.servers[0].log.change(|s| s.cut_fails = Some(fails));
+        group.connect(1, 0);
+        let old = group.followed(0);
+        assert!(matches!(old.wait_following(LONG), Following::Parted(_)));
+        old.rest(false, &group.links_of(0));
+        old.wait_following(LONG);
+        assert!(old.failure().is_some());
+        old.rest(false, &[]);
+        assert_eq!(old.lacks_pages(), lacks_pages);
+    }
 }
 
 /// It has a copy and goes on saying what that has, as one that has become a replica with the configuration only.

@@ -18,6 +18,7 @@ use super::owner::{Tries, is_decided, is_external, owner_epoch};
 use super::part::DatabasePart;
 use super::reign::{Failover, Kept, KeptFile, Reign};
 use super::repair::Repairs;
+use super::seed::Incoming;
 use super::warrant::Warrant;
 use super::wire::Definition;
 use daruma_base::PageId;
@@ -88,6 +89,8 @@ pub(super) struct Group {
     /// Since when this secondary has had no connection to the primary.
     pub alone_since: Mutex<Option<Instant>>,
     pub seedings: Mutex<Vec<Seeding>>,
+    /// The copy that is under way.
+    pub copying: Mutex<Option<Arc<Incoming>>>,
     pub repairs: Repairs,
     /// What says who leads, where somebody does (CLUSTER_TYPE = WSFC and EXTERNAL).
     pub warrant: Option<Arc<Warrant>>,
@@ -103,6 +106,8 @@ pub(super) struct Group {
     /// How often the thread has looked around.
     ticks: AtomicU64,
     stopped: AtomicBool,
+    /// The group has ended here: it does not begin again with the server.
+    ended: AtomicBool,
     worker: Mutex<Option<JoinHandle<()>>>,
     /// The others, which may wait for stored definitions.
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -178,6 +183,7 @@ impl Group {
             dialers: Mutex::default(),
             alone_since: Mutex::default(),
             seedings: Mutex::default(),
+            copying: Mutex::default(),
             repairs: Repairs::default(),
             warrant,
             is_paused: AtomicBool::new(false),
@@ -187,6 +193,7 @@ impl Group {
             health: Mutex::default(),
             ticks: AtomicU64::default(),
             stopped: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             worker: Mutex::default(),
             threads: Mutex::default(),
         });
@@ -274,8 +281,25 @@ impl Group {
         self.stopped.load(Ordering::Acquire)
     }
 
+    /// As [`Group::stop`], and for good.
+    pub(super) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.stop();
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
     pub(super) fn id(&self) -> [u8; 16] {
         self.id
+    }
+
+    /// Is a database of this `group_database_id` in the group, and this server a replica of it?
+    pub(super) fn names(&self, database: [u8; 16]) -> bool {
+        let def = self.def();
+        let mut databases = def.databases.iter();
+        !self.is_removed() && databases.any(|d| d.group_database_id == database)
     }
 
     /// The id by which the servers of the group call it.

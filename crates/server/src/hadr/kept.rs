@@ -181,6 +181,8 @@ pub(super) struct Claims {
     read: Lend,
     left: Mutex<VecDeque<(u16, PageRun)>>,
     is_over: AtomicBool,
+    /// Nobody compares them any more.
+    is_stopped: AtomicBool,
     /// A part has just gone: whatever else the connection has to send goes before the next.
     has_sent: AtomicBool,
 }
@@ -197,11 +199,20 @@ impl Claims {
             read,
             left: Mutex::new(files.iter().map(whole).collect()),
             is_over: AtomicBool::new(false),
+            is_stopped: AtomicBool::new(false),
             has_sent: AtomicBool::new(false),
         }
     }
 
+    /// The copy's pages have all come: no more sums are told.
+    pub(super) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+    }
+
     fn next(&self) -> Option<Vec<u8>> {
+        if self.is_stopped.load(Ordering::Relaxed) {
+            return None;
+        }
         let mut left = self.left.lock();
         while left.front().is_some_and(|(_, run)| run.count == 0) {
             left.pop_front();
@@ -260,5 +271,12 @@ mod tests {
         let part = same_part(3, run);
         assert_eq!(bytes_read(&part), 448 * 8192 + part.len() as u64);
         assert_eq!(bytes_read(&[2; 57_351]), 57_351);
+    }
+
+    #[test]
+    fn nothing_is_read_for_a_copy_whose_pages_have_all_come() {
+        let claims = Claims::new(1, &[(1, 8)], Box::new(|_| panic!("it is read")));
+        claims.stop();
+        assert!(matches!(claims.pull(), Pull::Nothing));
     }
 }

@@ -522,6 +522,6 @@ fn end(group: &Arc<Group>, stays_open: bool) {
             .for_each(|part| group.let_go_of(part, stays_open));
         Ok(())
     });
-    group.stop();
+    group.end();
     group.forget();
 }

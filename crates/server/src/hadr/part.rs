@@ -127,6 +127,7 @@ impl Group {
     // --- at the start and at the end of the server
 
     pub(super) fn start_all(self: &Arc<Self>) {
+        self.forget_stale_marks();
         for database in &self.def().databases {
             if database.is_joined {
                 self.start(database);
@@ -485,10 +486,17 @@ impl Group {
             });
         };
         let thread = |e: std::io::Error| SqlError::new(17300, 16, 1, e.to_string());
-        let copy = StorageCopy::begin(&secondary, known, Box::new(told)).map_err(thread)?;
-        copy.hold(self.repairs.is_awaited(number));
-        let followed = Followed::begin(number, self.me, file, copy.clone(), kept);
-        let followed = followed.map_err(thread)?;
+        let begun = StorageCopy::begin(&secondary, known, Box::new(told)).and_then(|copy| {
+            copy.hold(self.repairs.is_awaited(number));
+            let followed = Followed::begin(number, self.me, file, copy.clone(), kept);
+            let followed = followed.inspect_err(|_| drop(copy.stop()))?;
+            Ok((copy, followed))
+        });
+        let (copy, followed) = begun.map_err(|error| {
+            // Whoever comes next finds the files closed.
+            let _ = secondary.close();
+            thread(error)
+        })?;
         if self.is_suspended(id) {
             followed.rest(true, &[]);
         }
@@ -566,6 +574,8 @@ impl Group {
     }
 
     fn follow_new(self: &Arc<Self>, id: [u8; 16], entry: &Arc<DatabaseEntry>) -> Result<()> {
+        // Its files are a copy's that somebody has made, whatever was to become of others.
+        self.forget_mark(id)?;
         let file = self.standing_of_copy(id, entry, EpochId::default())?;
         self.follow(id, entry, file, None, Lsn::MAX)?;
         self.await_following(id, entry)
@@ -588,7 +598,7 @@ impl Group {
     /// The copy leaves the group and waits for more log, as it did before.
     pub(super) fn leave(&self, database: [u8; 16]) {
         let Some(part) = self.part(u128::from_be_bytes(database)) else {
-            return self.forget_standing(database);
+            return self.forget_part(database);
         };
         self.set_availability(&part.entry, Availability::Resolving);
         if let PartState::Followed { followed, .. } = &part.state {
@@ -698,14 +708,20 @@ impl Group {
 
     fn remove(&self, part: &DatabasePart) {
         self.parts.lock().retain(|p| p.id != part.id);
-        self.forget_standing(part.id);
+        self.forget_part(part.id);
+    }
+
+    /// What the files of this server say of a database goes; the mark before the standing, without which no copy could follow.
+    fn forget_part(&self, database: [u8; 16]) {
         let kept = self.keep(|kept| {
-            kept.suspended.retain(|id| *id != part.id);
-            kept.reverting.retain(|id| *id != part.id);
+            kept.suspended.retain(|id| *id != database);
+            kept.reverting.retain(|id| *id != database);
         });
         if let Err(error) = kept {
             self.common.log(&error.message);
         }
+        self.end_copy(database);
+        self.forget_standing(database);
     }
 
     pub(super) fn set_availability(&self, entry: &Arc<DatabaseEntry>, availability: Availability) {

@@ -6,18 +6,21 @@
 //!
 //! | found at a start | done |
 //! |---|---|
-//! | mark ([`Kept::reverting`](super::reign::Kept)), whatever the files hold | not opened: no reader, no failover to it; the pages are fetched |
+//! | mark ([`Kept::reverting`](super::reign::Kept)), whatever the files hold | not opened: no reader, no failover to it; the pages are fetched, unless SUSPEND |
+//! | mark of a database that is not there, or has left the group | the mark goes |
 //! | no mark | followed |
 //!
 //! Order: the mark; the files are closed; their boot pages go; pages and log come; the boot page; the standing with the copy's history;
-//! no mark; followed. A crash between two of these finds the mark, or what it would have found afterwards.
+//! no mark; followed. A crash between two of these finds the mark, or what it would have found afterwards. Who leaves the group: no mark;
+//! nothing more is written (`seed::incoming`); no standing.
 //!
-//! Tests: `crates/cli/tests/group/main.rs`
+//! Tests: `crates/cli/tests/group/rejoin.rs`, `crates/server/tests/altered_groups.rs`
 
 use super::common::file_error;
 use super::group::Group;
 use super::part::{DatabasePart, PartState, history_of};
 use daruma_base::Lsn;
+use daruma_catalog::FileDef;
 use daruma_group::commit::{EpochId, Record, ReplicaId, Replicas};
 use daruma_group::replica::{Followed, Standing, StandingFile};
 use daruma_tsql::error::Result;
@@ -32,16 +35,38 @@ impl Group {
         self.with_kept(|kept| kept.reverting.contains(&database))
     }
 
-    /// The same, where the files are closed and may be written over.
-    pub(super) fn is_closed_to_revert(&self, database: [u8; 16]) -> bool {
+    /// The same, where the files are closed and an administrator lets pages come.
+    pub(super) fn may_write_over(&self, database: [u8; 16]) -> bool {
         let part = self.part(u128::from_be_bytes(database));
         let is_closed = part.is_some_and(|p| matches!(p.state, PartState::Down));
-        is_closed && self.is_reverting(database)
+        is_closed && self.is_reverting(database) && !self.is_suspended(database)
     }
 
     /// Does any of the group's databases have pages of neither side?
     pub(super) fn reverts(&self) -> bool {
-        self.with_kept(|kept| !kept.reverting.is_empty())
+        let marked = self.with_kept(|kept| kept.reverting.clone());
+        let parts = self.parts.lock();
+        parts.iter().any(|part| marked.contains(&part.id))
+    }
+
+    /// The files of a database are not to be written over.
+    pub(super) fn forget_mark(&self, database: [u8; 16]) -> Result<()> {
+        self.keep(|kept| kept.reverting.retain(|id| *id != database))
+    }
+
+    /// At a start: marks of databases that have left the group, when a crash came between, or that are not there.
+    pub(super) fn forget_stale_marks(&self) {
+        let def = self.def();
+        let is_here = |id: &[u8; 16]| {
+            let mut joined = def.databases.iter().filter(|d| d.is_joined);
+            let database = joined.find(|d| d.group_database_id == *id);
+            database.is_some_and(|d| self.common.instance.database_named(&d.name).is_some())
+        };
+        let mut here = self.with_kept(|kept| kept.reverting.clone());
+        here.retain(is_here);
+        if let Err(error) = self.keep(|kept| kept.reverting = here) {
+            self.common.log(&error.message);
+        }
     }
 
     /// An administrator has given up what only this server has, and pages have it.
@@ -71,21 +96,22 @@ impl Group {
         self.put(part.id, &part.entry, PartState::Down);
     }
 
-    /// The files of a database are the primary's now: it is followed.
-    pub(super) fn reverted(self: &Arc<Self>, id: [u8; 16]) -> Result<()> {
+    /// The files of a database are the primary's now, and are described so: it is followed.
+    pub(super) fn reverted(self: &Arc<Self>, id: [u8; 16], files: &[FileDef]) -> Result<()> {
         let part = self.part(u128::from_be_bytes(id));
         let part = part.filter(|_| self.is_reverting(id));
         let part = part.ok_or_else(|| messages::error(35251, &[]))?;
         let promised = self.standing(id)?.standing().promised;
+        let instance = &self.common.instance;
+        instance.describe_files(&part.entry, files)?;
         let file = self.standing_of_copy(id, &part.entry, promised)?;
-        self.keep(|kept| kept.reverting.retain(|other| *other != id))?;
+        self.forget_mark(id)?;
         // From here on something may be acknowledged that is nowhere else: nothing begins anew any more.
-        if let Err(error) = self.follow(id, &part.entry, file, None, Lsn::MAX) {
+        let followed = self.follow(id, &part.entry, file, None, Lsn::MAX);
+        followed.or_else(|error| {
             self.keep(|kept| kept.reverting.push(id))?;
-            return Err(error);
-        }
-        // The primary keeps the log for the connection that stands meanwhile.
-        self.await_following(id, &part.entry)
+            Err(error)
+        })
     }
 
     /// The standing of a copy that follows nobody yet; nothing older than `promised` is to be acknowledged.

@@ -64,6 +64,7 @@ impl Group {
         match &part.state {
             PartState::Down if self.is_reverting(part.id) => vec![DatabaseReplicaState {
                 synchronization: SynchronizationState::Reverting,
+                suspended: self.suspended(part, false),
                 ..empty
             }],
             PartState::Down => vec![empty],

@@ -51,6 +51,7 @@ use daruma_base::{DatabaseId, Lsn, TxnId, reached};
 pub use pin::StandingPin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+pub use tail::Cut;
 
 /// Blocks applied between two looks at what readers no longer need.
 const BLOCKS_PER_SETTLING: u32 = 64;

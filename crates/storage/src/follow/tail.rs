@@ -5,35 +5,40 @@
 
 use super::Secondary;
 use crate::database::Database;
-use crate::error::{Result, StorageError};
+use crate::error::Result;
 use crate::page::{Page, PageType};
 use daruma_base::{Lsn, PageId, reached};
 use std::sync::atomic::Ordering;
 
+/// What became of a cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Cut {
+    /// The log ends there.
+    Done,
+    /// Nothing was done: pages have what was to go. Why that is known.
+    Needed(String),
+}
+
 impl Secondary {
     /// Takes away the log from `at` on, a block boundary, durably. Below `known` pages may have what they like; `at` below that, or
-    /// none, has every page on disk looked at, and the cut is refused when one is newer.
-    pub fn cut_tail(&self, at: Lsn, known: Option<Lsn>) -> Result<()> {
+    /// none, has every page on disk looked at, and nothing is cut when one is newer.
+    ///
+    /// # Errors
+    /// When the disk fails, or a page cannot be read.
+    pub fn cut_tail(&self, at: Lsn, known: Option<Lsn>) -> Result<Cut> {
         if self.applied() > at {
-            return Err(self.depends_on(at, "it is applied"));
+            return Ok(Cut::Needed("it is applied".into()));
         }
         if known.is_none_or(|known| at < known) {
             reached!("secondary.cut.looked");
             if let Some(page) = self.page_beyond(at)? {
-                return Err(self.depends_on(at, &format!("page {page:?} has it")));
+                return Ok(Cut::Needed(format!("page {page:?} has it")));
             }
         }
         self.db.cut_log_tail(at)?;
         self.floor.fetch_min(at.0, Ordering::AcqRel);
-        Ok(())
-    }
-
-    fn depends_on(&self, at: Lsn, why: &str) -> StorageError {
-        StorageError::DamagedLog {
-            path: self.db.store().files.path(1),
-            lsn: at,
-            what: format!("the log cannot be cut off there: {why}"),
-        }
+        Ok(Cut::Done)
     }
 
     /// A page on disk that has something from `at` on.

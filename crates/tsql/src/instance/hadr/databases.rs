@@ -10,7 +10,7 @@ use crate::instance::left_behind::registration;
 use crate::messages;
 use crate::session::{RESTORING, forget_restores, ready_to_follow};
 use daruma_base::{DatabaseId, Lsn};
-use daruma_catalog::{Catalog, DatabaseDef};
+use daruma_catalog::{Catalog, DatabaseDef, FileDef};
 use daruma_storage::{Database, Opening, Secondary};
 use std::sync::Arc;
 
@@ -67,6 +67,25 @@ impl Instance {
             false => options.remove(RESTORING),
         };
         match before.as_ref() == options.get(RESTORING) {
+            true => Ok(()),
+            false => change.store(),
+        }
+    }
+
+    /// The files of a copy are called, and as large, as these say, wherever they lie. Files of other ids stay as they are.
+    pub fn describe_files(&self, entry: &DatabaseEntry, files: &[FileDef]) -> Result<()> {
+        let mut change = self.begin_change(entry, ALWAYS)?;
+        let before = change.def.files.clone();
+        for file in &mut change.def.files {
+            if let Some(new) = files.iter().find(|f| f.id == file.id) {
+                let path = std::mem::take(&mut file.path);
+                *file = FileDef {
+                    path,
+                    ..new.clone()
+                };
+            }
+        }
+        match before == change.def.files {
             true => Ok(()),
             false => change.store(),
         }
