@@ -812,6 +812,27 @@ fn a_grant_is_asked_for_behind_the_wait() {
     assert_eq!(admin.scalar(granted), "0");
 }
 
+/// Whoever drops a table has it locked when he comes to the properties of what is in it.
+#[test]
+fn a_property_is_changed_behind_the_lock_of_its_object() {
+    let server = Server::with_setup(&["CREATE DATABASE d"]);
+    let mut first = server.connect_to("d");
+    for part in ["", ", 'COLUMN', 'i'", ", 'CONSTRAINT', 'few'"] {
+        first.done("CREATE TABLE t (i int CONSTRAINT few CHECK (i < 5))");
+        first.done(&format!(
+            "BEGIN TRAN; EXEC sp_addextendedproperty 'p', 1, 'SCHEMA', 'dbo', 'TABLE', 't'{part}"
+        ));
+        let other = server.connect_to("d");
+        let (_, out) = run_until(&server, other, "DROP TABLE t", || {
+            let out = first.run("SELECT i FROM t; COMMIT");
+            assert_eq!(errors(&out), Vec::<i32>::new(), "{part}: {out}");
+        });
+        assert_eq!(errors(&out), Vec::<i32>::new(), "{part}: {out}");
+        let left = "SELECT COUNT(*) FROM sys.extended_properties";
+        assert_eq!(first.scalar(left), "0", "{part}");
+    }
+}
+
 #[test]
 fn what_is_handed_on_meanwhile_does_not_escape_cascade() {
     let (server, admin) = with_low(&[

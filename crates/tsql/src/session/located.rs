@@ -193,6 +193,11 @@ fn index_named(def: &TableDef, name: &str) -> Option<i32> {
 }
 
 impl Located {
+    /// The object it is, or is a part of.
+    pub(crate) fn object_id(&self) -> Option<i32> {
+        self.object.as_ref().map(|object| object.id)
+    }
+
     /// May the session change its properties?
     pub(crate) fn check(&self, ex: &Execution<'_>, database: DatabaseId) -> Result<()> {
         match &self.object {

@@ -96,6 +96,11 @@ fn change(
     let work = || {
         let located = locate(ex, call.database, procedure, &levels)?;
         located.check(ex, call.database)?;
+        // Its object comes first, as for those who change or drop that.
+        if let Some(object) = located.object_id() {
+            let open = ex.instance().open_database(call.database)?;
+            ex.lock_schema(&open.storage, object)?;
+        }
         ex.lock_properties(call.database, located.class, located.major)?;
         // It may have gone meanwhile, and something else have its name, which is asked for and locked as the statement begins anew.
         let before = (located.class, located.major);
