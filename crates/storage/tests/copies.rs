@@ -159,15 +159,27 @@ fn a_copy_over_files_of_a_log_that_parted_is_as_good_as_a_new_one() {
     copy_over_parted_files().expect("is right");
 }
 
-/// A copy that broke off at any page leaves files that the next one is written over.
+/// What a copy that broke off has written is on disk, or the machine has lost what was not synced: the next one is written over it, and takes
+/// nothing for there that is not.
 #[test]
 fn a_copy_that_broke_off_is_written_over() {
+    let (kept, written) = copy_over_broken_off(32, false);
+    assert!(kept > written, "{kept} stay, {written} written");
+    let after = (32..36).map(|seed| copy_over_broken_off(seed, true));
+    let after: Vec<(u64, u64)> = after.collect();
+    let is_all = |(less, more): &(u64, u64)| less + more == kept + written;
+    assert!(after.iter().all(is_all), "{after:?}");
+    assert!(after.iter().any(|(less, _)| *less < kept), "{after:?}");
+}
+
+/// How many pages stayed, and were written.
+fn copy_over_broken_off(seed: u64, loses_power: bool) -> (u64, u64) {
     let disk = SimDisk::new(31);
     let (db, tree) = create(&disk, 31, 256, Settings::default());
     let txn = db.begin(&owner(1));
     fill(&db, &txn, tree, 0..3_000, 1);
     txn.commit(Durability::Full).expect("commits");
-    let other = SimDisk::new(32);
+    let other = SimDisk::new(seed);
     let mut rebuild = Rebuild::new(&daruma_sim::env(&other, 32), db.guid());
     let [data, log] = &specs()[..] else {
         panic!("two files");
@@ -175,21 +187,27 @@ fn a_copy_that_broke_off_is_written_over() {
     assert!(!rebuild.reuse_file(data).expect("there is none"));
     rebuild.create_file(data).expect("creates");
     let copy = db.start_copy().expect("a copy");
-    let half = copy.files()[0].runs[0];
-    let mut bytes = vec![0; half.count as usize * PAGE_BYTES];
-    copy.read(1, half, &mut bytes).expect("reads");
-    rebuild.write_pages(1, half, &bytes).expect("writes");
+    for run in &copy.files()[0].runs {
+        for first in (run.first..run.first + run.count).step_by(2) {
+            let one = PageRun { first, count: 1 };
+            let mut bytes = vec![0; PAGE_BYTES];
+            copy.read(1, one, &mut bytes).expect("reads");
+            rebuild.write_pages(1, one, &bytes).expect("writes");
+        }
+    }
     drop((rebuild, copy));
     let made = other.open(Path::new(&log.path), daruma_base::OpenMode::CreateNew);
     drop(made.expect("a log that was begun"));
     // The files are there, and of what was written to them whatever the machine left.
     other.sync_dir(Path::new("/")).expect("syncs");
-    other.crash();
+    if loses_power {
+        other.crash();
+    }
     other.restart();
-    let (kept, _) = copy_over(&db, &other, || {});
+    let copied = copy_over(&db, &other, || {});
     let (copy, _) = engine(&other, 33, 256)
         .open_database(DB, "t", specs())
         .expect("opens");
     assert_eq!(dump(&copy, tree), dump(&db, tree));
-    println!("{kept} pages stayed");
+    copied
 }

@@ -26,6 +26,8 @@ use std::path::PathBuf;
 
 /// Header and first allocation page, which are written when a file is taken over.
 const MADE_PAGES: u32 = 2;
+/// Pages that are looked at together in the end.
+const CLEARED_PAGES: u32 = 32;
 
 /// Of a file that was taken over: which pages are what they are to be, a bit for each.
 pub(super) struct Known(Mutex<Vec<u64>>);
@@ -51,10 +53,20 @@ impl Known {
         }
     }
 
-    fn has(&self, page: u32) -> bool {
+    /// The next pages from `page` on, and before `end`, that are not; some of them.
+    fn unknown_from(&self, page: u32, end: u32) -> Option<PageRun> {
         let bits = self.0.lock();
-        let word = bits.get(page as usize / 64).copied().unwrap_or(0);
-        word & (1 << (page % 64)) != 0
+        let has = |page: &u32| {
+            let word = bits.get(*page as usize / 64).copied().unwrap_or(0);
+            word & (1 << (page % 64)) != 0
+        };
+        let first = (page..end).find(|page| !has(page))?;
+        let most = end.min(first.saturating_add(CLEARED_PAGES));
+        let after = (first..most).find(has).unwrap_or(most);
+        Some(PageRun {
+            first,
+            count: after - first,
+        })
     }
 }
 
@@ -149,17 +161,22 @@ impl File {
     }
 
     fn clear_all_but(&self, known: &Known) -> Result<()> {
-        let pages = u32::try_from(least_pages(&self.spec)).unwrap_or(u32::MAX);
-        let mut content = [0; PAGE_BYTES];
-        for page in (MADE_PAGES..pages).filter(|page| !known.has(*page)) {
-            self.read(page, &mut content)?;
-            if is_zero(&content) {
+        let end = u32::try_from(least_pages(&self.spec)).unwrap_or(u32::MAX);
+        let zeros = vec![0; CLEARED_PAGES as usize * PAGE_BYTES];
+        let mut content = zeros.clone();
+        let mut next = MADE_PAGES;
+        while let Some(run) = known.unknown_from(next, end) {
+            next = run.first + run.count;
+            let bytes = run.count as usize * PAGE_BYTES;
+            let (content, zeros) = (&mut content[..bytes], &zeros[..bytes]);
+            let at = u64::from(run.first) * PAGE_BYTES as u64;
+            // What cannot be read is none of what a new file has.
+            if self.file.read_at(content, at).is_ok() && is_zero(content) {
                 continue;
             }
             reached!("rebuild.page.cleared");
-            let at = u64::from(page) * PAGE_BYTES as u64;
             self.file
-                .write_at(&[0; PAGE_BYTES], at)
+                .write_at(zeros, at)
                 .map_err(|e| io_error("write pages of", &self.spec, e))?;
         }
         Ok(())
