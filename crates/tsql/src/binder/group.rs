@@ -226,7 +226,7 @@ impl GroupState {
                     scalar.ty.nullable |= passes_null_on(&scalar.kind);
                 }
                 if let Kind::Subquery(sub) = &mut scalar.kind {
-                    self.put_keys_in(sub);
+                    scalar.ty.nullable |= self.put_keys_in(binder, sub);
                     let grouped = |id: &ColId| self.keys.iter().any(|(_, k)| k == id);
                     let lost = sub
                         .rel
@@ -242,28 +242,44 @@ impl GroupState {
         }
     }
 
-    /// What a subquery takes from the groups may be a grouping expression, too. With several grouping sets that would be NULL where the
-    /// subquery was bound to something that never is.
-    fn put_keys_in(&self, sub: &mut Subquery) {
-        if self.sets.is_some() {
-            return;
+    /// What a subquery takes from the groups may be a grouping expression, too. May it be NULL now, in the rows of a smaller grouping
+    /// set, where the subquery was bound to something that never is?
+    fn put_keys_in(&self, binder: &mut Binder<'_>, sub: &mut Subquery) -> bool {
+        let is_put = self.put_keys_below(sub);
+        if !is_put || self.sets.is_none() {
+            return false;
         }
-        sub.rel.for_each_scalar_mut(&mut |s| self.put_keys(s));
+        loosen_rel(binder, &mut sub.rel);
         if let SubqueryKind::Any { value, .. } = &mut sub.kind {
-            self.put_keys(value);
+            loosen(binder, value);
         }
+        true
     }
 
-    fn put_keys(&self, scalar: &mut Scalar) {
+    fn put_keys_below(&self, sub: &mut Subquery) -> bool {
+        let mut is_put = false;
+        sub.rel
+            .for_each_scalar_mut(&mut |s| is_put |= self.put_keys(s));
+        if let SubqueryKind::Any { value, .. } = &mut sub.kind {
+            is_put |= self.put_keys(value);
+        }
+        is_put
+    }
+
+    /// Was anything found that is more than a column?
+    fn put_keys(&self, scalar: &mut Scalar) -> bool {
         let is_it = |(key, _): &&(Scalar, ColId)| key.is_same(scalar);
         if let Some((_, id)) = self.keys.iter().find(is_it) {
+            let was_column = scalar.as_column().is_some();
             scalar.kind = Kind::Column(*id);
-            return;
+            return !was_column;
         }
-        scalar.for_each_child_mut(&mut |child| self.put_keys(child));
+        let mut is_put = false;
+        scalar.for_each_child_mut(&mut |child| is_put |= self.put_keys(child));
         if let Kind::Subquery(sub) = &mut scalar.kind {
-            self.put_keys_in(sub);
+            is_put |= self.put_keys_below(sub);
         }
+        is_put
     }
 
     /// GROUPING and GROUPING_ID: a bit for each argument, set where the row's grouping set leaves it out.
@@ -314,6 +330,32 @@ impl GroupState {
             sets: self.sets,
             scalar: self.scalar,
         }))
+    }
+}
+
+/// Nothing that is made here or below is known not to be NULL any more.
+fn loosen_rel(binder: &mut Binder<'_>, rel: &mut Rel) {
+    if !matches!(rel, Rel::Table(_) | Rel::Virtual(_)) {
+        for id in rel.produced() {
+            if let Some(info) = binder.columns.get_mut(id as usize) {
+                info.ty.nullable = true;
+            }
+        }
+    }
+    for input in rel.inputs_mut() {
+        loosen_rel(binder, input);
+    }
+    rel.for_each_own_scalar_mut(&mut |s| loosen(binder, s));
+}
+
+fn loosen(binder: &mut Binder<'_>, scalar: &mut Scalar) {
+    scalar.ty.nullable = true;
+    scalar.for_each_child_mut(&mut |child| loosen(binder, child));
+    if let Kind::Subquery(sub) = &mut scalar.kind {
+        loosen_rel(binder, &mut sub.rel);
+        if let SubqueryKind::Any { value, .. } = &mut sub.kind {
+            loosen(binder, value);
+        }
     }
 }
 

@@ -479,10 +479,12 @@ impl Scalar {
 
     /// Does the type of the node say how long the text or binary is that it makes?
     pub fn is_cut_to_type(&self) -> bool {
-        matches!(
-            self.kind,
-            Kind::Convert { .. } | Kind::Concat(..) | Kind::Call { .. }
-        )
+        match &self.kind {
+            Kind::Convert { .. } | Kind::Concat(..) | Kind::Call { .. } => true,
+            // An error where it is longer.
+            Kind::Aggregate(call) => call.function == AggregateFunction::StringAgg,
+            _ => false,
+        }
     }
 
     /// A node of this type.
@@ -994,6 +996,14 @@ impl Rel {
 
     /// Every expression of this operator and those below.
     pub fn for_each_scalar_mut(&mut self, f: &mut dyn FnMut(&mut Scalar)) {
+        self.for_each_own_scalar_mut(f);
+        self.inputs_mut()
+            .into_iter()
+            .for_each(|i| i.for_each_scalar_mut(f));
+    }
+
+    /// Every expression of this operator alone.
+    pub fn for_each_own_scalar_mut(&mut self, f: &mut dyn FnMut(&mut Scalar)) {
         match self {
             Rel::Values { rows, .. } => rows.iter_mut().flatten().for_each(&mut *f),
             Rel::Virtual(v) => v.args.iter_mut().for_each(&mut *f),
@@ -1015,9 +1025,6 @@ impl Rel {
                 .for_each(&mut *f),
             _ => {}
         }
-        self.inputs_mut()
-            .into_iter()
-            .for_each(|i| i.for_each_scalar_mut(f));
     }
 
     /// Columns that this operator offers to those above.

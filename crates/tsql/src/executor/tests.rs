@@ -194,6 +194,23 @@ fn grouping_sets_and_percentages_that_do_not_fit_go_to_disk() {
     }
 }
 
+/// Of two percentages, one after the other, each fits alone.
+#[test]
+fn a_percentage_gives_its_memory_back_with_its_last_row() {
+    let host = host();
+    let percent =
+        "SELECT x.id, x.s FROM (SELECT TOP (70) PERCENT id, REPLICATE('x', 900) + t AS s FROM a) x";
+    let expected = bag(&host, percent).len() * 2;
+    host.grant_bytes.set(4_500_000);
+    let before = host.fresh_id();
+    let found = bag(&host, &format!("{percent} UNION ALL {percent}"));
+    assert_eq!(found.len(), expected);
+    assert_eq!(host.fresh_id(), before + 1, "no file is needed");
+    host.grant_bytes.set(1_000_000);
+    bag(&host, percent);
+    assert!(host.fresh_id() > before + 2, "a file is used");
+}
+
 /// The keys alone would fit: the longest text of each group takes the memory.
 #[test]
 fn groups_of_long_extremes_go_to_disk() {

@@ -119,6 +119,13 @@ impl TopOp {
         Ok(!self.batch.is_empty())
     }
 
+    /// Gives the memory of gathered rows back.
+    fn let_go(&mut self, cx: &Ctx<'_>) {
+        if let Some((mut all, _)) = self.gathered.take() {
+            all.clear(self.node.input.schema.len(), cx);
+        }
+    }
+
     fn is_tie(&self, row: &[Value]) -> bool {
         let equal = |(at, collation): &(usize, daruma_value::CollationId)| match (
             row.get(*at),
@@ -173,15 +180,16 @@ impl Operator for TopOp {
                 }
             }
         }
+        if limits.done {
+            self.let_go(cx);
+        }
         self.state = Some(limits);
         Ok(!out.is_empty())
     }
 
     fn rewind(&mut self, cx: &Ctx<'_>) -> Result<()> {
         self.state = None;
-        if let Some((mut all, _)) = self.gathered.take() {
-            all.clear(self.node.input.schema.len(), cx);
-        }
+        self.let_go(cx);
         self.input.rewind(cx)
     }
 }

@@ -1,7 +1,7 @@
 //! CREATE, UPDATE and DROP STATISTICS.
 
 use super::options::{self, Wanted};
-use super::{change, empty, keep, next_id, put, refresh};
+use super::{change, empty, keep, next_id, put, refresh, replace};
 use crate::access::TableAccess;
 use crate::error::Result;
 use crate::host::{Host, TableRef};
@@ -97,16 +97,6 @@ pub(crate) fn update(host: &dyn Host, table: &TableRef, s: &UpdateStatistics) ->
         }
     }
     Ok(())
-}
-
-/// Puts statistics of columns in the place of those that they were made of, unless somebody has dropped these.
-fn replace(host: &dyn Host, table: &TableRef, made: StatisticsDef) -> Result<()> {
-    change(host, table, |known| {
-        if let Some(place) = known.statistics.iter_mut().find(|s| s.id == made.id) {
-            *place = made;
-        }
-        Ok(())
-    })
 }
 
 /// Statistics of an index, not made yet.

@@ -60,7 +60,10 @@ pub(crate) fn facts(host: &dyn Host, access: &TableAccess, ordinal: usize) -> Op
     refresh(host, access, &ordinals, Share::Auto, &mut made).ok()?;
     // Nothing is written to a read-only database; and a plan needs no statistics that last.
     if !table.database.settings().read_only {
-        let _ = keep(host, access, made.clone());
+        let _ = match of_column {
+            Some(_) => replace(host, table, made.clone()),
+            None => keep(host, access, made.clone()),
+        };
     }
     Some(Facts::new(made, column, rows))
 }
@@ -156,6 +159,24 @@ pub(crate) fn keep(host: &dyn Host, access: &TableAccess, made: StatisticsDef) -
     })
 }
 
+/// Puts statistics in the place of those that they were made of, unless somebody has dropped these meanwhile.
+fn replace(host: &dyn Host, table: &TableRef, made: StatisticsDef) -> Result<()> {
+    change(host, table, |known| {
+        put_again(known, made);
+        Ok(())
+    })
+}
+
+/// Others may have the number by now, or the name.
+fn put_again(known: &mut TableStatistics, made: StatisticsDef) {
+    let is_it = |s: &&mut StatisticsDef| {
+        s.id == made.id && s.name == made.name && s.columns == made.columns
+    };
+    if let Some(place) = known.statistics.iter_mut().find(is_it) {
+        *place = made;
+    }
+}
+
 /// Changes what is stored of a table's statistics, as it is now.
 fn change(
     host: &dyn Host,
@@ -182,5 +203,41 @@ fn put(known: &mut TableStatistics, table: &TableRef, mut made: StatisticsDef) {
     match before {
         Some(at) => known.statistics[at] = made,
         None => known.statistics.push(made),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(id: i32, name: &str, column: i32) -> StatisticsDef {
+        empty(id, name.to_string(), vec![column])
+    }
+
+    /// One made anew while somebody dropped it does not come back, and takes nobody's place.
+    #[test]
+    fn what_was_dropped_while_it_was_made_stays_away() {
+        let made = StatisticsDef {
+            rows: 7,
+            ..named(1001, "b", 2)
+        };
+        for others in [
+            vec![named(1000, "a", 1)],
+            vec![named(1000, "a", 1), named(1001, "c", 2)],
+            vec![named(1001, "b", 1)],
+        ] {
+            let mut known = TableStatistics {
+                statistics: others.clone(),
+                ..TableStatistics::default()
+            };
+            put_again(&mut known, made.clone());
+            assert_eq!(known.statistics, others);
+        }
+        let mut known = TableStatistics {
+            statistics: vec![named(1000, "a", 1), named(1001, "b", 2)],
+            ..TableStatistics::default()
+        };
+        put_again(&mut known, made.clone());
+        assert_eq!(known.statistics, [named(1000, "a", 1), made]);
     }
 }
