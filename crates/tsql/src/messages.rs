@@ -729,6 +729,11 @@ const MESSAGES: &[Message] = &[
         "File '%.*ls' either does not exist or is not a recognizable trace file. Or there was an error opening the file.",
     ),
     m(
+        574,
+        16,
+        "%ls statement cannot be used inside a user transaction.",
+    ),
+    m(
         596,
         21,
         "Cannot continue the execution because the session is in the kill state.",

@@ -569,6 +569,72 @@ fn a_trigger_of_definitions_misses_nothing() {
         errors: vec![3609],
         then: ("SELECT COUNT(*) FROM sys.columns WHERE name = 'c'", "0"),
     });
+    for (setup, second, event, then) in [
+        (
+            "CREATE TABLE t (k int)",
+            "GRANT SELECT ON t TO public",
+            "GRANT_DATABASE",
+            "SELECT COUNT(*) FROM sys.database_permissions WHERE major_id = OBJECT_ID('t')",
+        ),
+        (
+            "CREATE TABLE t (k int)",
+            "SELECT k INTO u FROM t",
+            "CREATE_TABLE",
+            "SELECT COUNT(*) FROM sys.tables WHERE name = 'u'",
+        ),
+        (
+            "CREATE TABLE t (k int)",
+            "CREATE USER u WITHOUT LOGIN",
+            "CREATE_USER",
+            "SELECT COUNT(*) FROM sys.database_principals WHERE name = 'u'",
+        ),
+        (
+            "CREATE TABLE t (k int);;CREATE ROLE r",
+            "DROP ROLE r",
+            "DROP_ROLE",
+            "SELECT 1 - COUNT(*) FROM sys.database_principals WHERE name = 'r'",
+        ),
+    ] {
+        check(&Case {
+            setup,
+            first: &format!(
+                "EXEC ('CREATE TRIGGER keeps ON DATABASE FOR {event} AS IF EVENTDATA().exist(''//ObjectName[. = \"filler\"]'') = 0 ROLLBACK')"
+            ),
+            second,
+            errors: vec![3609],
+            then: (then, "0"),
+        });
+    }
+}
+
+/// CREATE SCHEMA begins anew when what a key refers to has changed while it waited.
+#[test]
+fn a_schema_that_is_begun_anew_is_told_of_once() {
+    let server = Server::with_setup(&["CREATE DATABASE d"]);
+    let mut first = server.connect_to("d");
+    first.done("CREATE TABLE dbo.p (a int PRIMARY KEY, b int)");
+    first.done("CREATE TRIGGER tells ON DATABASE FOR CREATE_SCHEMA, CREATE_TABLE AS PRINT 'told'");
+    first.done("BEGIN TRAN; CREATE INDEX i ON dbo.p (b)");
+    let second = "CREATE SCHEMA s CREATE TABLE t (a int REFERENCES dbo.p (a))";
+    let client = server.connect_to("d");
+    let (_client, out) = run_until(&server, client, second, || first.done("COMMIT"));
+    assert_eq!(errors(&out), Vec::<i32>::new(), "{out}");
+    assert_eq!(out.matches("told").count(), 2, "{out}");
+}
+
+/// The right to make a table is asked for behind the wait as well.
+#[test]
+fn a_table_of_a_query_is_asked_for_behind_the_wait() {
+    let (server, mut admin) = with_low(&[
+        "CREATE TABLE dbo.t (i int); GRANT SELECT ON dbo.t TO low",
+        "GRANT CREATE TABLE TO low; GRANT ALTER ON SCHEMA::dbo TO low",
+        "BEGIN TRAN; REVOKE ALTER ON SCHEMA::dbo FROM low; CREATE ROLE other",
+    ]);
+    let low = server.connect_as("low", "e");
+    let second = "SELECT i INTO dbo.u FROM dbo.t";
+    let (_low, out) = run_until(&server, low, second, || admin.done("COMMIT"));
+    assert_eq!(errors(&out), [2760], "{out}");
+    assert_eq!(admin.scalar("SELECT OBJECT_ID('dbo.u')"), "NULL");
 }
 
 const DESCRIBE: &str = "EXEC sp_addextendedproperty 'about', 'x', 'SCHEMA', 'dbo',";

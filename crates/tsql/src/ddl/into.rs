@@ -92,8 +92,7 @@ fn create(ex: &Execution<'_>, into: &SelectInto, plan: &SelectPlan) -> Result<Ta
     let (database, schema_id) = match temporary {
         true => (TEMPDB, daruma_catalog::SCHEMA_DBO),
         false => {
-            let current = crate::host::Host::current_database(ex);
-            ex.lock_definitions(current, daruma_storage::LockMode::Shared)?;
+            // Definitions are locked already.
             super::place_for(ex, name)?
         }
     };

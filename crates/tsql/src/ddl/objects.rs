@@ -11,11 +11,12 @@ use crate::session::{Execution, drop_trees, integer_limits};
 use daruma_base::DatabaseId;
 use daruma_catalog::{
     Change, DatabaseCatalog, Object, ObjectKind, Put, SCHEMA_DBO, SCHEMA_SYS, SchemaDef,
-    SequenceDef, TableDef, TypeDef, constraints_of,
+    SequenceDef, TableDef, TypeDef, constraints_of, names_equal,
 };
 use daruma_storage::LockMode;
 use daruma_syntax::ast::{
-    self, DropKind, Expr, ObjectName, SequenceCache, SequenceOption, StatementKind, TypeKind,
+    self, ColumnConstraintKind, DropKind, Expr, ObjectName, SequenceCache, SequenceOption,
+    StatementKind, TableConstraintKind, TypeKind,
 };
 use daruma_value::DataType;
 use std::sync::Arc;
@@ -54,12 +55,14 @@ pub(super) fn create_schema(
     };
     // Builds before this one left what was granted on a schema that had the number.
     ex.forget_schema_permissions(database, def.id)?;
+    let schema = def.id;
     let told = ex.told_of_events(ex.event_of_schema(&def.name).into_iter().collect())?;
     ex.state
         .change(database, Change::PutSchema(Put::new(def)))?;
-    ex.fire(&told, text)?;
+    // When all is done: what begins anew because another has changed what an element refers to is told once.
+    let mut heard = vec![(told, text.to_string())];
     for element in in_order(statement) {
-        let kind = in_schema(&element.kind, statement);
+        let kind = in_schema(ex, &element.kind, statement, schema)?;
         let own = ex.running_batch();
         let own = own.map_or(text.to_string(), |b| element.span.text(&b.text).to_string());
         ex.check_statement(&kind)?;
@@ -68,9 +71,11 @@ pub(super) fn create_schema(
             StatementKind::Grant(grant) => ex.run_grant(grant)?,
             kind => super::execute(ex, kind, &own)?,
         }
-        ex.fire(&told, &own)?;
+        heard.push((told, own));
     }
-    Ok(())
+    heard
+        .iter()
+        .try_for_each(|(told, text)| ex.fire(told, text))
 }
 
 /// The elements of CREATE SCHEMA, which may stand in any order: tables, then views, then permissions.
@@ -84,10 +89,30 @@ fn in_order(statement: &ast::CreateSchema) -> Vec<&ast::Statement> {
     elements
 }
 
-/// An element of CREATE SCHEMA: what it makes, or gives permissions on, without a schema is in the new one.
-fn in_schema(element: &StatementKind, statement: &ast::CreateSchema) -> StatementKind {
+/// An element of CREATE SCHEMA: what it makes, or gives permissions on, without a schema is in the new one. So is what its keys refer to,
+/// if it is there.
+fn in_schema(
+    ex: &Execution<'_>,
+    element: &StatementKind,
+    statement: &ast::CreateSchema,
+    id: i32,
+) -> Result<StatementKind> {
     let mut element = element.clone();
     let schema = statement.name.as_ref().or(statement.owner.as_ref());
+    if let StatementKind::CreateTable(s) = &mut element {
+        let catalog = ex.catalog(ex.current_database())?;
+        let own = s.name.name.text.clone();
+        let is_here = |name: &ObjectName| {
+            let text = &name.name.text;
+            names_equal(text, &own) || catalog.object_named(id, text).is_some()
+        };
+        for references in referred_to(&mut s.definition) {
+            let name = &mut references.table;
+            if name.schema.is_none() && is_here(name) {
+                name.schema = schema.cloned();
+            }
+        }
+    }
     let name = match &mut element {
         StatementKind::CreateTable(s) => Some(&mut s.name),
         StatementKind::CreateView(s) => Some(&mut s.name),
@@ -102,7 +127,22 @@ fn in_schema(element: &StatementKind, statement: &ast::CreateSchema) -> Statemen
     {
         name.schema = schema.cloned();
     }
-    element
+    Ok(element)
+}
+
+/// What the foreign keys of a table name.
+fn referred_to(table: &mut ast::TableDefinition) -> impl Iterator<Item = &mut ast::References> {
+    let of_columns = table.columns.iter_mut().flat_map(|c| &mut c.constraints);
+    let of_columns = of_columns.filter_map(|c| match &mut c.kind {
+        ColumnConstraintKind::References(references) => Some(references),
+        _ => None,
+    });
+    let of_table = table.constraints.iter_mut();
+    let of_table = of_table.filter_map(|c| match &mut c.kind {
+        TableConstraintKind::ForeignKey { references, .. } => Some(references),
+        _ => None,
+    });
+    of_columns.chain(of_table)
 }
 
 /// ALTER SCHEMA .. TRANSFER.

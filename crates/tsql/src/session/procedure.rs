@@ -707,7 +707,9 @@ impl Execution<'_> {
         self.check_system_procedure(procedure.name())
             .map_err(|e| self.fail(e))?;
         // `sp_configure` without a value shows the options.
-        let changes = procedure.name() != "sp_configure" || args.len() > 1;
+        let is_given = |args: Vec<Value>| args.get(1).is_some_and(|v| !v.is_null());
+        let changes = procedure.name() != "sp_configure"
+            || self.system_arguments(procedure, args).is_ok_and(is_given);
         if let Err(error) = self.fire_before_call(procedure.name(), changes) {
             return Err(self.after_trigger_in_call(error));
         }

@@ -5,6 +5,8 @@ use super::fail::Step;
 use crate::ddl;
 use crate::error::{Result, SqlError};
 use crate::executor::{RowBatch, SelectPlan, open, prepare_select, run_assignment};
+use crate::host::Host;
+use daruma_storage::LockMode;
 use daruma_syntax::ast::{Query, QueryBody, SelectInto, SelectItem, Statement};
 use std::sync::Arc;
 
@@ -70,6 +72,11 @@ impl Execution<'_> {
         let outcome = if let Some(rows) = opened {
             Outcome::Rows(rows)
         } else if let Some(into) = into_of(query) {
+            if !into.0.table.is_temporary() {
+                // Rights and triggers as they are behind the wait.
+                self.lock_definitions(self.current_database(), LockMode::Shared)?;
+                self.check_statement(&statement.kind)?;
+            }
             let told = self.told_of(&statement.kind)?;
             let rows = ddl::select_into(self, into, &plan)?;
             self.fire(&told, &self.text_of(statement))?;

@@ -121,13 +121,7 @@ impl Execution<'_> {
             StatementKind::Kill(kill) => self.simple(|| self.kill(kill)),
             StatementKind::Shutdown { no_wait } => self.run_shutdown(*no_wait),
             StatementKind::InsertBulk(load) => self.expect_bulk(load),
-            StatementKind::Reconfigure { .. } => {
-                self.run_with_triggers(statement, command::OTHER, || {
-                    self.state.instance.configuration.install();
-                    self.state.instance.apply_max_memory();
-                    Ok(())
-                })
-            }
+            StatementKind::Reconfigure { .. } => self.run_reconfigure(statement),
             StatementKind::Dbcc(dbcc) => self.run_dbcc(dbcc),
             StatementKind::Grant(grant) => {
                 self.run_with_triggers(statement, command::OTHER, || self.run_grant(grant))
@@ -253,6 +247,18 @@ impl Execution<'_> {
             (0, 0) => self.run_with_triggers(statement, command::OTHER, work),
             _ => self.simple(|| Err(messages::error_state(226, 6, &[&name]))),
         }
+    }
+
+    /// What counts from now on, whatever becomes of a transaction: error 574 in one.
+    fn run_reconfigure(&self, statement: &Statement) -> Step<()> {
+        if (self.state.trancount.get(), self.depth.get()) != (0, 0) {
+            return self.simple(|| Err(messages::error_state(574, 0, &[&"CONFIG"])));
+        }
+        self.run_with_triggers(statement, command::OTHER, || {
+            self.state.instance.configuration.install();
+            self.state.instance.apply_max_memory();
+            Ok(())
+        })
     }
 
     /// A statement without even a DONE.

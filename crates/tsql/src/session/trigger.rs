@@ -227,7 +227,7 @@ impl Execution<'_> {
         let ObjectKind::Trigger(trigger) = &object.kind else {
             return Ok(());
         };
-        if self.is_recursive(object.id, table)? {
+        if self.is_recursive(object.id, table) {
             return Ok(());
         }
         self.check_depth()?;
@@ -273,21 +273,24 @@ impl Execution<'_> {
     }
 
     /// Direct recursion is off unless the database asks for it.
-    fn is_recursive(&self, trigger: i32, table: &TableRef) -> Result<bool> {
+    fn is_recursive(&self, trigger: i32, table: &TableRef) -> bool {
         let home = table.database.id();
         let is_it = |f: &Frame| f.home == home && f.object_id == trigger;
-        let running = self
-            .state
-            .frames
-            .borrow()
-            .iter()
-            .any(|f| f.kind == FrameKind::Trigger && is_it(f));
-        if !running {
-            return Ok(false);
-        }
-        let entry = self.state.instance.database(home);
-        let direct = self.top(is_it);
-        Ok(direct && !entry.is_some_and(|e| e.def().option_is_on("RECURSIVE_TRIGGERS")))
+        self.runs_innermost(is_it) && !self.has_recursion(home)
+    }
+
+    /// Is the trigger that runs, the innermost of them, one that fits? The texts and procedures that it runs are its own doing.
+    pub(super) fn runs_innermost(&self, fits: impl FnOnce(&Frame) -> bool) -> bool {
+        let frames = self.state.frames.borrow();
+        let mut running = frames.iter().rev();
+        let innermost = running.find(|f| f.kind == FrameKind::Trigger);
+        innermost.is_some_and(fits)
+    }
+
+    /// Do the triggers of the database fire themselves?
+    pub(super) fn has_recursion(&self, database: DatabaseId) -> bool {
+        let entry = self.state.instance.database(database);
+        entry.is_some_and(|e| e.def().option_is_on("RECURSIVE_TRIGGERS"))
     }
 
     /// Error of a change whose triggers ran: one that is already told only ends the batch.

@@ -212,12 +212,15 @@ impl Execution<'_> {
         match context {
             None | Some(ExecuteContext::Caller) => Ok(None),
             Some(ExecuteContext::SelfUser) => {
-                let own = self.state.server_rights().login.clone();
-                Ok(own.map(|login| login.sid.clone()))
+                let rights = self.state.server_rights();
+                let own = rights.login.as_ref().map(|login| login.sid.clone());
+                // Without one there is nobody to be, and it would run as whoever fires it.
+                own.map(Some)
+                    .ok_or_else(|| messages::error(15406, &[&"SELF"]))
             }
             Some(ExecuteContext::Name(name)) => match self.login_to_be(name)? {
                 Identity::Login { sid, .. } => Ok(Some(sid)),
-                Identity::User { .. } => Ok(None),
+                Identity::User { .. } => Err(messages::error(15406, &[name])),
             },
             Some(_) => Err(messages::not_supported(
                 "EXECUTE AS OWNER of triggers ON ALL SERVER",

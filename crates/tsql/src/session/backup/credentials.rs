@@ -50,22 +50,30 @@ fn key_of(name: &str) -> String {
     format!("{PREFIX}{}", name.to_lowercase())
 }
 
+/// Errors 15247 and 15151 without the right to make, change or drop credentials.
+pub(crate) fn check_right(ex: &Execution<'_>, verb: &str, name: &str) -> Result<()> {
+    match ex.state.server_rights().has("ALTER ANY CREDENTIAL") {
+        true => Ok(()),
+        false if verb == "create" => Err(messages::error(15247, &[])),
+        false => Err(messages::error(15151, &[&verb, &"credential", &name])),
+    }
+}
+
 pub(crate) fn put(
     ex: &Execution<'_>,
     alter: bool,
     name: &str,
     options: &[OptionItem],
 ) -> Result<()> {
-    let may = ex.state.server_rights().has("ALTER ANY CREDENTIAL");
     let instance = ex.instance();
     let master = master(ex)?;
     ex.change_database(&master, |def| {
+        check_right(ex, if alter { "alter" } else { "create" }, name)?;
         let all = kept_in(def);
         let next_id = all.iter().map(|c| c.id).max().unwrap_or(65_535) + 1;
         let before = named(all, name);
         match (&before, alter) {
-            (_, false) if !may => return Err(messages::error(15247, &[])),
-            (before, true) if before.is_none() || !may => {
+            (None, true) => {
                 return Err(messages::error(15151, &[&"alter", &"credential", &name]));
             }
             (Some(_), false) => return Err(messages::error(15028, &[&name])),
@@ -89,11 +97,13 @@ pub(crate) fn put(
 }
 
 pub(crate) fn remove(ex: &Execution<'_>, name: &str) -> Result<()> {
-    let may = ex.state.server_rights().has("ALTER ANY CREDENTIAL");
     let master = master(ex)?;
-    ex.change_database(&master, |def| match def.options.remove(&key_of(name)) {
-        Some(_) if may => Ok(()),
-        _ => Err(messages::error(15151, &[&"drop", &"credential", &name])),
+    ex.change_database(&master, |def| {
+        check_right(ex, "drop", name)?;
+        match def.options.remove(&key_of(name)) {
+            Some(_) => Ok(()),
+            None => Err(messages::error(15151, &[&"drop", &"credential", &name])),
+        }
     })
 }
 

@@ -83,14 +83,8 @@ impl Event {
 }
 
 impl Execution<'_> {
-    /// The events of a statement; none where nobody would hear of them.
-    pub(crate) fn events_of(&self, kind: &StatementKind) -> Vec<Event> {
-        let mut events = self.all_events_of(kind);
-        events.retain(|event| self.listens_in(event.database));
-        events
-    }
-
-    fn all_events_of(&self, kind: &StatementKind) -> Vec<Event> {
+    /// The events of a statement, whether or not somebody hears of them.
+    pub(super) fn events_of(&self, kind: &StatementKind) -> Vec<Event> {
         use StatementKind::*;
         let event = match kind {
             CreateTable(s) => self.placed("CREATE_TABLE", &s.name, "TABLE"),
@@ -127,6 +121,7 @@ impl Execution<'_> {
             AlterSchema(s) => self.on_object("ALTER_SCHEMA", &s.object),
             Drop(s) if s.kind == DropKind::MasterKey => {
                 Event::new("DROP_MASTER_KEY", self.current_database())
+                    .filter(|_| self.may_end(&s.kind, "").is_ok())
             }
             Drop(s) => {
                 let one = |name: &ObjectName| self.dropped(s, name);
@@ -265,6 +260,7 @@ impl Execution<'_> {
     fn dropped(&self, statement: &ast::Drop, name: &ObjectName) -> Option<Event> {
         let database = self.current_database();
         let text = &name.name.text;
+        self.may_end(&statement.kind, text).ok()?;
         let principal = |event: &str, is_role: bool, kind: &str| {
             let catalog = self.state.catalog(database).ok()?;
             let found = catalog.principal_named(text)?;

@@ -4,12 +4,14 @@
 //! write is committed with the definition, and their ROLLBACK takes both back. Which ones these are is read before the statement
 //! runs: one is not told of its own making, and is told of its end. A frame holds the event; EVENTDATA reads it there, and
 //! nowhere else. What changes the server or the owner of a database is no part of a transaction: its triggers run before it, so
-//! that their ROLLBACK keeps it from happening.
+//! that their ROLLBACK keeps it from happening, and rights are asked before they do.
 //!
 //! They belong to no schema and no owner: no ownership chain begins in them.
 //!
-//! Map: `types` (the events there are), `event` (which of them a statement is), `document` (what EVENTDATA shows), `logon`.
+//! Map: `types` (the events there are), `event` (which of them a statement is), `beyond` (what no transaction takes back), `document`
+//! (what EVENTDATA shows), `logon`.
 
+mod beyond;
 mod document;
 mod event;
 mod logon;
@@ -23,9 +25,10 @@ use super::frame::{Frame, FrameKind};
 use crate::error::Result;
 use crate::instance::MASTER;
 use crate::messages;
+use beyond::is_beyond_transaction;
 use daruma_base::DatabaseId;
 use daruma_catalog::{DdlTriggerDef, SCHEMA_DBO};
-use daruma_syntax::ast::{DropKind, ModuleBody, PrincipalStatement, Statement, StatementKind};
+use daruma_syntax::ast::{ModuleBody, Statement, StatementKind};
 use std::sync::Arc;
 
 /// A trigger and the database in which it is defined: master for those of the server.
@@ -49,7 +52,9 @@ impl Execution<'_> {
 
     /// Who is to hear of what the statement is about to do.
     pub(crate) fn told_of(&self, kind: &StatementKind) -> Result<Told> {
-        self.told_of_events(self.events_of(kind))
+        let mut events = self.events_of(kind);
+        events.retain(|event| self.listens_in(event.database));
+        self.told_of_events(events)
     }
 
     pub(crate) fn told_of_events(&self, events: Vec<Event>) -> Result<Told> {
@@ -138,13 +143,7 @@ impl Execution<'_> {
     /// Direct recursion is off unless the database asks for it, as for triggers of tables.
     fn is_recursive_ddl(&self, home: DatabaseId, trigger: i32) -> bool {
         let is_it = |f: &Frame| f.event.is_some() && f.home == home && f.object_id == trigger;
-        let frames = self.state.frames.borrow();
-        let mut running = frames.iter().rev();
-        // Texts and procedures that a trigger runs are its own doing.
-        let innermost = running.find(|f| f.kind == FrameKind::Trigger);
-        let runs = innermost.is_some_and(is_it);
-        let entry = self.state.instance.database(home);
-        runs && !entry.is_some_and(|e| e.def().option_is_on("RECURSIVE_TRIGGERS"))
+        self.runs_innermost(is_it) && !self.has_recursion(home)
     }
 
     /// EVENTDATA in the trigger itself, and nowhere else.
@@ -159,20 +158,36 @@ impl Execution<'_> {
         command: u16,
         work: impl FnOnce() -> Result<()>,
     ) -> Step<()> {
-        let done = self.told_of(&statement.kind).and_then(|told| {
-            if told.0.is_empty() {
-                return work();
-            }
-            let fire = || self.fire(&told, &self.text_of(statement));
-            match is_beyond_transaction(&statement.kind) {
-                true => self.atomic(fire).and_then(|()| work()),
-                false => self.atomic(|| work().and_then(|()| fire())),
-            }
-        });
+        let done = match is_beyond_transaction(&statement.kind) {
+            true => self.tell_and(statement, work),
+            false => self.do_and_tell(statement, work),
+        };
         match done {
             Ok(()) => self.succeed(command),
             Err(error) => Err(self.after_trigger(command, error)),
         }
+    }
+
+    fn tell_and(&self, statement: &Statement, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let told = self.told_of(&statement.kind)?;
+        if !told.0.is_empty() {
+            self.may_begin(&statement.kind)?;
+            self.atomic(|| self.fire(&told, &self.text_of(statement)))?;
+        }
+        work()
+    }
+
+    /// Who hears of it is found behind the wait for locks, which a trigger that is made meanwhile does not outrun.
+    fn do_and_tell(&self, statement: &Statement, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let events = self.events_of(&statement.kind);
+        if events.is_empty() {
+            return work();
+        }
+        self.atomic(|| {
+            work()?;
+            let told = self.told_of_events(events)?;
+            self.fire(&told, &self.text_of(statement))
+        })
     }
 
     /// Tells of what no transaction takes back, before it is done.
@@ -191,6 +206,11 @@ impl Execution<'_> {
     /// The same of a procedure of the server.
     pub(crate) fn fire_before_call(&self, procedure: &str, changes: bool) -> Result<()> {
         let event = self.event_of_call(procedure).filter(|_| changes);
+        // Its rule lets everybody see the options.
+        let is_own = procedure == "sp_configure" && changes;
+        if is_own && !self.state.server_rights().has("ALTER SETTINGS") {
+            return Err(messages::error(15247, &[]));
+        }
         self.fire_before(event, || format!("EXEC {procedure}"))
     }
 
@@ -198,31 +218,5 @@ impl Execution<'_> {
     pub(crate) fn text_of(&self, statement: &Statement) -> String {
         let batch = self.running_batch();
         batch.map_or(String::new(), |b| statement.span.text(&b.text).to_string())
-    }
-}
-
-/// Does a rollback leave what the statement did?
-fn is_beyond_transaction(kind: &StatementKind) -> bool {
-    use StatementKind::*;
-    match kind {
-        CreateDatabase(_)
-        | AlterDatabase(_)
-        | Key(_)
-        | CreateEndpoint(_)
-        | EventSession(_)
-        | CreateAvailabilityGroup(_)
-        | AlterAvailabilityGroup(_)
-        | Reconfigure { .. } => true,
-        Drop(drop) => matches!(
-            drop.kind,
-            DropKind::Database
-                | DropKind::Certificate
-                | DropKind::MasterKey
-                | DropKind::Credential
-                | DropKind::Endpoint
-                | DropKind::AvailabilityGroup
-        ),
-        Principal(PrincipalStatement::Credential { .. }) => true,
-        _ => false,
     }
 }

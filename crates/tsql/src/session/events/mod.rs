@@ -34,25 +34,41 @@ impl Execution<'_> {
         if statement.on_database {
             return Err(messages::not_supported("ON DATABASE"));
         }
-        let may = self.state.server_rights().has(PERMISSION);
         let name = statement.name.text.as_str();
-        let create = match &statement.verb {
-            EventSessionVerb::Create { changes, options } => Some((changes, options)),
-            _ => None,
-        };
-        self.instance().events.alone(|| match create {
-            Some(_) if !may => Err(messages::error(15247, &[])),
-            Some((changes, options)) => self.create_event_session(name, changes, options),
-            None => {
-                let verb = match statement.verb {
-                    EventSessionVerb::Drop => "drop",
-                    _ => "alter",
-                };
-                let found = self.instance().events.definition(name).filter(|_| may);
-                let missing = || messages::error(15151, &[&verb, &"event session", &name]);
-                self.change_event_session(&found.ok_or_else(missing)?, &statement.verb)
+        self.instance().events.alone(|| {
+            self.may_run_event_session(statement)?;
+            match &statement.verb {
+                EventSessionVerb::Create { changes, options } => {
+                    self.create_event_session(name, changes, options)
+                }
+                verb => self.change_event_session(&self.session_to(statement)?, verb),
             }
         })
+    }
+
+    /// Errors 15247 and, of what is not there as well, 15151.
+    pub(crate) fn may_run_event_session(&self, statement: &EventSession) -> Result<()> {
+        match statement.verb {
+            EventSessionVerb::Create { .. } if self.may_alter_event_sessions() => Ok(()),
+            EventSessionVerb::Create { .. } => Err(messages::error(15247, &[])),
+            _ => self.session_to(statement).map(|_| ()),
+        }
+    }
+
+    fn may_alter_event_sessions(&self) -> bool {
+        self.state.server_rights().has(PERMISSION)
+    }
+
+    fn session_to(&self, statement: &EventSession) -> Result<Arc<EventSessionDef>> {
+        let name = statement.name.text.as_str();
+        let verb = match statement.verb {
+            EventSessionVerb::Drop => "drop",
+            _ => "alter",
+        };
+        let found = self.instance().events.definition(name);
+        found
+            .filter(|_| self.may_alter_event_sessions())
+            .ok_or_else(|| messages::error(15151, &[&verb, &"event session", &name]))
     }
 
     fn create_event_session(

@@ -48,6 +48,22 @@ impl Execution<'_> {
         }
     }
 
+    /// Error 15151 for a group that is not there, or that the session may not change.
+    pub(crate) fn may_change_group(&self, statement: &AlterAvailabilityGroup) -> Result<()> {
+        let name = statement.name.text.as_str();
+        match &statement.action {
+            Action::Join(_) => self.may_join(name),
+            _ => self.group_to("alter", name).map(|_| ()),
+        }
+    }
+
+    fn may_join(&self, name: &str) -> Result<()> {
+        match self.state.server_rights().has("CREATE AVAILABILITY GROUP") {
+            true => Ok(()),
+            false => Err(group_missing("alter", name)),
+        }
+    }
+
     /// Where a manager outside decides, nobody else promotes by mistake: its sessions say that they are its own.
     fn promote(&self, group: &GroupDef, act: GroupAct) -> Result<()> {
         let is_external = group.options.cluster_type == ClusterType::External;
@@ -74,9 +90,7 @@ impl Execution<'_> {
 
     /// JOIN: this server becomes a secondary, with the definition that the primary has.
     fn join_group(&self, name: &str, options: &[OptionItem]) -> Result<()> {
-        if !self.state.server_rights().has("CREATE AVAILABILITY GROUP") {
-            return Err(group_missing("alter", name));
-        }
+        self.may_join(name)?;
         let mut wanted = ClusterType::Wsfc;
         for item in options {
             match item.is("CLUSTER_TYPE") {

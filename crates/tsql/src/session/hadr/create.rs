@@ -20,9 +20,7 @@ const REQUIRED: [&str; 2] = ["AVAILABILITY_MODE", "FAILOVER_MODE"];
 impl Execution<'_> {
     /// CREATE AVAILABILITY GROUP: this server becomes its primary.
     pub(crate) fn create_group(&self, statement: &CreateAvailabilityGroup) -> Result<()> {
-        if !self.state.server_rights().has("CREATE AVAILABILITY GROUP") {
-            return Err(messages::error(15247, &[]));
-        }
+        self.may_create_group()?;
         let instance = self.instance();
         let groups = &instance.hadr.groups;
         groups.create(FIRST_ID, |id| {
@@ -31,6 +29,14 @@ impl Execution<'_> {
             Ok(group)
         })?;
         Ok(())
+    }
+
+    /// Error 15247.
+    pub(crate) fn may_create_group(&self) -> Result<()> {
+        match self.state.server_rights().has("CREATE AVAILABILITY GROUP") {
+            true => Ok(()),
+            false => Err(messages::error(15247, &[])),
+        }
     }
 
     fn new_group(&self, id: i32, statement: &CreateAvailabilityGroup) -> Result<GroupDef> {

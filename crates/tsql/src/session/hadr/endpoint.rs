@@ -10,6 +10,7 @@ use crate::messages;
 use daruma_catalog::{EndpointDef, EndpointRole, EndpointState, names_equal};
 use daruma_syntax::ast::{CreateEndpoint, Expr, Literal, OptionItem, OptionValue};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// The product's first id of an endpoint that users make.
 const FIRST_ID: i32 = 65_536;
@@ -22,11 +23,32 @@ impl Execution<'_> {
         }
     }
 
-    fn create_endpoint(&self, statement: &CreateEndpoint) -> Result<()> {
-        let rights = self.state.server_rights();
-        if !rights.has("CREATE ENDPOINT") {
-            return Err(messages::error(15247, &[]));
+    /// Errors 15247 and 15151.
+    pub(crate) fn may_run_endpoint(&self, statement: &CreateEndpoint) -> Result<()> {
+        match statement.alter {
+            false => self.may_create_endpoint(),
+            true => self.endpoint_to("alter", &statement.name.text).map(|_| ()),
         }
+    }
+
+    fn may_create_endpoint(&self) -> Result<()> {
+        match self.state.server_rights().has("CREATE ENDPOINT") {
+            true => Ok(()),
+            false => Err(messages::error(15247, &[])),
+        }
+    }
+
+    /// One that the session may change; 15151 when there is none, or it may not.
+    pub(super) fn endpoint_to(&self, verb: &str, name: &str) -> Result<Arc<EndpointDef>> {
+        let found = self.instance().hadr.endpoint(name);
+        found
+            .filter(|e| self.may_alter_endpoint(e.id))
+            .ok_or_else(|| messages::error(15151, &[&verb, &"endpoint", &name]))
+    }
+
+    fn create_endpoint(&self, statement: &CreateEndpoint) -> Result<()> {
+        self.may_create_endpoint()?;
+        let rights = self.state.server_rights();
         if statement.owner.is_some() {
             return Err(messages::not_supported("CREATE ENDPOINT .. AUTHORIZATION"));
         }
@@ -71,10 +93,7 @@ impl Execution<'_> {
         let name = statement.name.text.as_str();
         let instance = self.instance();
         let missing = || messages::error(15151, &[&"alter", &"endpoint", &name]);
-        let found = instance.hadr.endpoint(name);
-        let found = found
-            .filter(|e| self.may_alter_endpoint(e.id))
-            .ok_or_else(missing)?;
+        let found = self.endpoint_to("alter", name)?;
         let unchanged = statement.state.is_none()
             && statement.transport.is_none()
             && statement.payload.is_none();
@@ -100,10 +119,7 @@ impl Execution<'_> {
         let hadr = &self.instance().hadr;
         let missing = || messages::error(15151, &[&"drop", &"endpoint", &name]);
         // Nobody waits, and nobody waits for him, who may not.
-        let found = hadr.endpoint(name);
-        found
-            .filter(|e| self.may_alter_endpoint(e.id))
-            .ok_or_else(missing)?;
+        self.endpoint_to("drop", name)?;
         let fits = |e: &EndpointDef| names_equal(&e.name, name);
         let may = |id| self.may_alter_endpoint(id);
         let picked = self.leave(&hadr.endpoints, class::ENDPOINT, fits, may)?;

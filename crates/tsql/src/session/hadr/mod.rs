@@ -48,6 +48,14 @@ impl Execution<'_> {
         })
     }
 
+    /// Error 15151 for what DROP of this kind does not find, or may not drop.
+    pub(crate) fn may_drop_hadr(&self, kind: &DropKind, name: &str) -> Result<()> {
+        match kind {
+            DropKind::Endpoint => self.endpoint_to("drop", name).map(|_| ()),
+            _ => self.group_to("drop", name).map(|_| ()),
+        }
+    }
+
     /// ALTER on one group or endpoint, or on all of them.
     fn may_alter_hadr(&self, any: &str, class: u8, id: i32) -> bool {
         let rights = self.state.server_rights();

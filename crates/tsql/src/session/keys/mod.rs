@@ -18,14 +18,27 @@ use daruma_syntax::ast::{self, DropKind, KeyBytes, KeyStatement};
 use std::path::{Path, PathBuf};
 
 impl Execution<'_> {
-    pub(crate) fn run_key(&self, statement: &KeyStatement) -> Result<()> {
-        if !self.controls_keys() {
-            return Err(match statement {
-                KeyStatement::AlterCertificate { name, .. } => refused("alter", &name.text),
-                KeyStatement::BackupCertificate(backup) => refused("find", &backup.name.text),
-                _ => messages::error(15247, &[]),
-            });
+    /// Errors 15247 and 15151.
+    pub(crate) fn may_run_key(&self, statement: &KeyStatement) -> Result<()> {
+        match statement {
+            _ if self.controls_keys() => Ok(()),
+            KeyStatement::AlterCertificate { name, .. } => Err(refused("alter", &name.text)),
+            KeyStatement::BackupCertificate(backup) => Err(refused("find", &backup.name.text)),
+            _ => Err(messages::error(15247, &[])),
         }
+    }
+
+    /// The same of DROP, for one name.
+    pub(crate) fn may_drop_key(&self, kind: &DropKind, name: &str) -> Result<()> {
+        match kind {
+            _ if self.controls_keys() => Ok(()),
+            DropKind::MasterKey => Err(messages::error(15247, &[])),
+            _ => Err(refused("drop", name)),
+        }
+    }
+
+    pub(crate) fn run_key(&self, statement: &KeyStatement) -> Result<()> {
+        self.may_run_key(statement)?;
         self.in_master()?;
         match statement {
             KeyStatement::CreateMasterKey { password } => {
@@ -45,18 +58,16 @@ impl Execution<'_> {
     /// DROP CERTIFICATE and DROP MASTER KEY.
     pub(crate) fn drop_keys(&self, drop: &ast::Drop) -> Result<()> {
         if drop.kind == DropKind::MasterKey {
-            if !self.controls_keys() {
-                return Err(messages::error(15247, &[]));
-            }
+            self.may_drop_key(&drop.kind, "")?;
             self.in_master()?;
             return self.drop_master_key();
         }
         drop.names.iter().try_for_each(|name| {
             let name = &name.name.text;
-            let dropped = match self.controls_keys() {
-                true => self.in_master().and_then(|()| self.drop_certificate(name)),
-                false => Err(refused("drop", name)),
-            };
+            let may = self.may_drop_key(&drop.kind, name);
+            let dropped = may
+                .and_then(|()| self.in_master())
+                .and_then(|()| self.drop_certificate(name));
             match dropped {
                 Err(error) if drop.if_exists && error.number == 15151 => Ok(()),
                 other => other,
