@@ -129,7 +129,8 @@ fn a_blocked_change_shows_its_command() {
         let command = statement.split(' ').next().expect("a word");
         let mut blocked = server.connect_to("d");
         let mut watcher = server.connect_to("d");
-        let of_blocked = format!("WHERE session_id = {}", blocked.session.spid());
+        let spid = blocked.session.spid();
+        let of_blocked = format!("WHERE session_id = {spid}");
         thread::scope(|scope| {
             let change = scope.spawn(move || blocked.run(statement));
             let waits = format!(
@@ -140,6 +141,12 @@ fn a_blocked_change_shows_its_command() {
             }
             let shown = format!("SELECT command FROM sys.dm_exec_requests {of_blocked}");
             assert_eq!(watcher.scalar(&shown), command);
+            // The old view says what for and how long as well. Each look moves the simulated clock on by a bit.
+            let old = format!(
+                "SELECT COUNT(*) FROM sys.sysprocesses WHERE spid = {spid} AND lastwaittype LIKE 'LCK%' AND waittime > 0"
+            );
+            let seen = (0..10_000).any(|_| watcher.scalar(&old) == "1");
+            assert!(seen, "{statement}");
             holder.run("ROLLBACK");
             let out = change.join().expect("no panic");
             assert!(out.contains("affected"), "{out}");

@@ -70,6 +70,7 @@ pub(super) const PROCEDURES: &[Procedure] = &[
         "@loginame sysname; @rolename sysname",
         drop_server_role_member,
     ),
+    Procedure::text("sp_MSgetalertinfo", "@includeaddresses bit = 0", ALERTS),
     Procedure::native("sp_recompile", "@objname nvarchar(776)", recompile),
     Procedure::native("sp_refreshview", "@viewname nvarchar(776)", recompile),
     Procedure::native(
@@ -132,6 +133,20 @@ fn registry_value(call: &SystemCall<'_, '_>, name: &str) -> Option<String> {
         _ => None,
     }
 }
+
+/// What the agent would do with alerts: there is none, so nobody is told of any.
+const ALERTS: &str = "
+DECLARE @text nvarchar(255), @number int
+IF @includeaddresses = 0
+    SELECT @text AS AlertFailSafeOperator, @number AS AlertNotificationMethod, @text AS AlertForwardingServer,
+        @number AS AlertForwardingSeverity, @text AS AlertPagerToTemplate, @text AS AlertPagerCCTemplate,
+        @text AS AlertPagerSubjectTemplate, @number AS AlertPagerSendSubjectOnly, @number AS AlertForwardAlways
+ELSE
+    SELECT @text AS AlertFailSafeOperator, @number AS AlertNotificationMethod, @text AS AlertForwardingServer,
+        @number AS AlertForwardingSeverity, @text AS AlertPagerToTemplate, @text AS AlertPagerCCTemplate,
+        @text AS AlertPagerSubjectTemplate, @number AS AlertPagerSendSubjectOnly, @number AS AlertForwardAlways,
+        @text AS AlertFailSafeEmailAddress, @text AS AlertFailSafePagerAddress, @text AS AlertFailSafeNetSendAddress
+";
 
 /// Accepted without effect: there is nothing here that the procedure could change or find.
 fn nothing(_: &SystemCall<'_, '_>) -> Result<i32> {

@@ -333,14 +333,7 @@ fn requests(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
     for line in session_lines(source)?.iter().filter(|l| l.is_running()) {
         let activity = &line.activity;
         let wait = waits.get(&line.entry.spid);
-        let wait_type = match wait {
-            Some(wait) => Some(format!("LCK_M_{}", wait.mode)),
-            None if activity.waits_for_memory => {
-                Some(WaitKind::ResourceSemaphore.name().to_string())
-            }
-            None if line.is_held_back() => Some(WaitKind::HadrThrottleSendQueue.name().to_string()),
-            None => (activity.command == WAITFOR).then(|| WAITFOR.to_string()),
-        };
+        let wait_type = wait_type(line, wait);
         let shown = line.entry.shown_statement();
         let (start, end) = super::plans::utf16_offsets(&activity.text, shown);
         rows.add()
@@ -355,13 +348,7 @@ fn requests(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("connection_id", connection_id(&line.entry))
             .set("blocking_session_id", line.blocked_by.unwrap_or(0))
             .set("wait_type", wait_type)
-            .set(
-                "wait_time",
-                match wait.is_some() || line.is_held_back() {
-                    true => waited_ms(source, line)?,
-                    false => 0,
-                },
-            )
+            .set("wait_time", wait_ms(source, line, wait)?)
             .set(
                 "last_wait_type",
                 wait.map_or("MISCELLANEOUS".to_string(), |w| format!("LCK_M_{}", w.mode)),
@@ -389,6 +376,25 @@ fn requests(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
             .set("prev_error", activity.last_error);
     }
     Ok(())
+}
+
+/// What a session waits for now.
+fn wait_type(line: &SessionLine, lock: Option<&LockInfo>) -> Option<String> {
+    let activity = &line.activity;
+    match lock {
+        Some(lock) => Some(format!("LCK_M_{}", lock.mode)),
+        None if activity.waits_for_memory => Some(WaitKind::ResourceSemaphore.name().to_string()),
+        None if line.is_held_back() => Some(WaitKind::HadrThrottleSendQueue.name().to_string()),
+        None => (activity.command == WAITFOR).then(|| WAITFOR.to_string()),
+    }
+}
+
+/// For how long, as far as that is known.
+fn wait_ms(source: &Source<'_>, line: &SessionLine, lock: Option<&LockInfo>) -> Result<u64> {
+    match lock.is_some() || line.is_held_back() {
+        true => waited_ms(source, line),
+        false => Ok(0),
+    }
 }
 
 /// Milliseconds for which the session has waited for the lock, or the replicas, that it waits for.
@@ -452,9 +458,10 @@ fn sysprocesses(source: &Source<'_>, rows: &mut Rows<'_>) -> Result<()> {
         rows.add()
             .set("spid", line.entry.spid)
             .set("blocked", line.blocked_by.unwrap_or(0))
+            .set("waittime", wait_ms(source, &line, wait)?)
             .set(
                 "lastwaittype",
-                wait.map_or("MISCELLANEOUS".to_string(), |w| format!("LCK_M_{}", w.mode)),
+                wait_type(&line, wait).unwrap_or_else(|| "MISCELLANEOUS".to_string()),
             )
             .set("waitresource", wait.map_or(String::new(), wait_resource))
             .set("dbid", line.database())

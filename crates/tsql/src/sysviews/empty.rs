@@ -339,6 +339,10 @@ pub(super) const VIEWS: &[View] = &[
         "dm_exec_query_optimizer_info",
         "counter nvarchar(4000); occurrence bigint; value float?",
     ),
+    View::empty(
+        "dm_os_threads",
+        "thread_address varbinary(8); started_by_sqlservr bit; os_thread_id int; status int; instruction_address varbinary(8)?; creation_time datetime; kernel_time bigint; usermode_time bigint; stack_base_address varbinary(8)?; stack_end_address varbinary(8)?; stack_bytes_committed int; stack_bytes_used int; affinity bigint; priority int; locale int?; token varbinary(8)?; is_impersonating int; is_waiting_on_loader_lock int; fiber_data varbinary(8)?; thread_handle varbinary(8)?; event_handle varbinary(8)?; scheduler_address varbinary(8)?; worker_address varbinary(8)?; fiber_context_address varbinary(8)?; self_address varbinary(8)?; processor_group smallint",
+    ),
 ];
 
 const TRACE_ROWS: &str = "

@@ -133,6 +133,7 @@ const RULES: &[(ProcedureRule, &[&str])] = &[
             "sp_add_jobstep",
             "sp_cycle_errorlog",
             "sp_delete_backuphistory",
+            "sp_MSgetalertinfo",
             "sp_send_dbmail",
             "sp_serveroption",
             "sp_start_job",

@@ -244,6 +244,7 @@ const RULES: &[(ViewRule, &[&str])] = &[
             "dm_os_memory_health_history",
             "dm_os_ring_buffers",
             "dm_os_tasks",
+            "dm_os_threads",
             "dm_os_volume_stats",
             "dm_os_workers",
             "dm_server_audit_status",

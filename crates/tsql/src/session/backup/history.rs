@@ -10,10 +10,11 @@ use daruma_backup::{BackupKind, Destination, Envelope, SetInfo};
 use std::sync::Arc;
 
 /// Each with the table that is made last: where that is, the others are.
-const TABLES: [(&str, &str); 3] = [
+const TABLES: [(&str, &str); 4] = [
     ("restorehistory", HISTORY),
     ("suspect_pages", SUSPECT_PAGES),
     ("log_shipping_secondary_databases", super::msdb::TABLES),
+    ("sysssispackages", super::msdb::PACKAGES),
 ];
 
 const SUSPECT_PAGES: &str = "

@@ -1,4 +1,4 @@
-//! Tables of msdb about jobs, alerts, operators and log shipping. Nothing here writes them: there is no agent, so they are
+//! Tables of msdb about jobs, alerts, operators, log shipping and packages. Nothing here writes them: there is no agent, so they are
 //! empty, and who asks which jobs there are is told the truth.
 
 /// All of them; the last one's name stands for their being there.
@@ -64,4 +64,13 @@ CREATE TABLE dbo.log_shipping_secondary_databases (secondary_database sysname NO
     secondary_id uniqueidentifier NOT NULL, restore_delay int NOT NULL, restore_all bit NOT NULL, restore_mode bit NOT NULL,
     disconnect_users bit NOT NULL, block_size int NULL, buffer_count int NULL, max_transfer_size int NULL,
     last_restored_file nvarchar(500) NULL, last_restored_date datetime NULL);
+";
+
+/// Packages of Integration Services: scripts look for maintenance plans in them.
+pub(super) const PACKAGES: &str = "
+CREATE TABLE dbo.sysssispackages (name sysname NOT NULL, id uniqueidentifier NOT NULL, description nvarchar(1024) NULL,
+    createdate datetime NOT NULL, folderid uniqueidentifier NOT NULL, ownersid varbinary(85) NOT NULL, packagedata image NOT NULL,
+    packageformat int NOT NULL, packagetype int NOT NULL, vermajor int NOT NULL, verminor int NOT NULL, verbuild int NOT NULL,
+    vercomments nvarchar(1024) NULL, verid uniqueidentifier NOT NULL, isencrypted bit NOT NULL, readrolesid varbinary(85) NULL,
+    writerolesid varbinary(85) NULL, PRIMARY KEY (folderid, name));
 ";
