@@ -18,7 +18,7 @@
 use super::WorkMemory;
 use crate::error::{Result, SqlError};
 use crate::executor::KeptPlan;
-use crate::session::{Suspect, may_hold_secrets, quotes_set, suspects};
+use crate::session::{Suspect, may_hold_secrets, passed_over, quotes_set, suspects};
 use daruma_base::memory::{for_all, thread_bytes};
 use daruma_base::{DatabaseId, FastHash, FastHasher};
 use daruma_syntax::ast::{Span, Statement};
@@ -135,6 +135,8 @@ pub struct Batch {
     bytes: usize,
     /// Variables that something outside must declare, or that are declared twice.
     pub suspects: Vec<Suspect>,
+    /// Where the DECLAREs stand that control may pass over, first to last.
+    pub passed_over: Vec<usize>,
     /// QUOTED_IDENTIFIER when the text has been read, if the text sets it.
     pub quotes_set: Option<bool>,
     plans: RwLock<HashMap<usize, Kept, FastHash>>,
@@ -151,6 +153,7 @@ impl Batch {
             bytes: bytes + text.len(),
             text,
             quotes_set: quotes_set(&statements),
+            passed_over: passed_over(&statements),
             statements,
             suspects,
             plans: RwLock::default(),

@@ -330,7 +330,7 @@ impl Execution<'_> {
     pub(crate) fn declare_cursor_variable(&self, name: &str) -> Result<()> {
         let mut frames = self.state.frames.borrow_mut();
         match frames.last_mut() {
-            Some(frame) if frame.while_depth > 0 && frame.variable(name).is_some() => Ok(()),
+            Some(frame) if frame.has_declared(name) => Ok(()),
             Some(frame) => frame.declare(name, VariableType::Cursor, Value::Null),
             None => Ok(()),
         }

@@ -40,6 +40,8 @@ pub(crate) struct Variable {
     pub value: Value,
     /// A table of another frame, which drops it.
     pub is_borrowed: bool,
+    /// It came with the call, and is not declared again.
+    is_parameter: bool,
 }
 
 impl Variable {
@@ -48,6 +50,7 @@ impl Variable {
             declared,
             value,
             is_borrowed: false,
+            is_parameter: false,
         }
     }
 }
@@ -88,6 +91,8 @@ pub(crate) struct Frame {
     /// TRY blocks that are open in this frame.
     pub tries: u32,
     pub while_depth: u32,
+    /// How many of the batch's `passed_over` places lie behind.
+    pub passed: usize,
     pub return_status: i32,
     /// Of a scalar function: the type of its value, and the value once RETURN gave it.
     pub returns: Option<DataType>,
@@ -117,6 +122,7 @@ impl Frame {
             is_request: false,
             tries: 0,
             while_depth: 0,
+            passed: 0,
             return_status: 0,
             returns: None,
             returned: None,
@@ -150,6 +156,7 @@ impl Frame {
     ) -> Result<()> {
         let variable = Variable {
             is_borrowed,
+            is_parameter: true,
             ..Variable::new(declared, Value::Null)
         };
         match self.variables.insert(Arc::from(name_key(name)), variable) {
@@ -181,7 +188,10 @@ impl Frame {
         value: Value,
     ) -> Result<()> {
         let declared = VariableType::Scalar(declared);
-        let variable = Variable::new(declared, value);
+        let variable = Variable {
+            is_parameter: true,
+            ..Variable::new(declared, value)
+        };
         match self.variables.insert(key.clone(), variable) {
             true => Ok(()),
             false => Err(messages::error(134, &[&name])),
@@ -192,6 +202,18 @@ impl Frame {
     pub fn variable(&self, name: &str) -> Option<&Variable> {
         let at = self.variables.find(name)?;
         self.variables.list.get(at).map(|(_, v)| v)
+    }
+
+    /// Was it declared here? DECLARE in a loop, or behind a label that GOTO comes back to, runs again and again; the variable exists
+    /// once, and two of them in a text are found before it runs.
+    pub fn has_declared(&self, name: &str) -> bool {
+        self.variable(name).is_some_and(|v| !v.is_parameter)
+    }
+
+    /// The next DECLARE that control may have passed over, if it stands before this place of the text.
+    pub fn next_passed(&self, place: usize) -> Option<usize> {
+        let next = self.batch.passed_over.get(self.passed);
+        next.copied().filter(|at| *at < place)
     }
 
     /// The variable of this name, to be assigned.

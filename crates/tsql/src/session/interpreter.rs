@@ -201,7 +201,10 @@ impl Execution<'_> {
     /// Runs a statement; an error that only ends the statement lets the list go on. Blocks within blocks and modules within
     /// modules come through here, each bounded alone: together they are deeper than a connection's stack.
     pub(super) fn run_one(&self, statement: &Statement) -> Step<Flow> {
+        let place = statement.span.start;
+        let mut has_passed = false;
         self.top_mut(|f| {
+            has_passed = f.next_passed(place).is_some();
             f.statement_line = f.line + statement.span.line as i32;
             if f.is_request {
                 let span = statement.span;
@@ -210,6 +213,9 @@ impl Execution<'_> {
         });
         if let Err(error) = self.state.check_cancel() {
             return Err(self.fail(error));
+        }
+        if has_passed {
+            self.declare_passed(place).map_err(|e| self.fail(e))?;
         }
         match with_stack(|| self.run_statement(statement)) {
             Err(Stop::Statement) => Ok(Flow::Next),

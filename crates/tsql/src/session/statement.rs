@@ -293,21 +293,11 @@ impl Execution<'_> {
     pub(super) fn run_declare(&self, declaration: &ast::Declaration) -> Step<()> {
         match &declaration.kind {
             ast::DeclarationKind::Scalar { data_type, value } => self.quiet(|| {
-                let (declared, _, alias) = match self.type_of(data_type) {
-                    Ok(found) => found,
-                    Err(missing) => {
-                        let of = self.table_type(data_type)?.ok_or(missing)?;
-                        return self.declare_of_type(&declaration.name, &of, value.as_ref());
-                    }
-                };
-                self.declare(&declaration.name, declared)?;
-                if alias.is_some() {
-                    // It may stand for another type where the batch goes on: after USE.
-                    self.top_mut(|f| f.note_type(&declaration.name, declared));
-                }
+                let value = value.as_ref();
+                let is_table = self.declare_scalar(&declaration.name, data_type, value)?;
                 match value {
-                    Some(expr) => self.assign(&declaration.name, expr),
-                    None => Ok(()),
+                    Some(expr) if !is_table => self.assign(&declaration.name, expr),
+                    _ => Ok(()),
                 }
             }),
             ast::DeclarationKind::Table(definition) => {
@@ -319,17 +309,42 @@ impl Execution<'_> {
         }
     }
 
+    /// Declares what the type says, which may be one of tables: gives true then, and takes no value.
+    pub(super) fn declare_scalar(
+        &self,
+        name: &str,
+        data_type: &ast::TypeName,
+        value: Option<&ast::Expr>,
+    ) -> Result<bool> {
+        let (declared, _, alias) = match self.type_of(data_type) {
+            Ok(found) => found,
+            Err(missing) => {
+                let of = self.table_type(data_type)?.ok_or(missing)?;
+                return self.declare_of_type(name, &of, value).map(|()| true);
+            }
+        };
+        self.declare(name, declared)?;
+        if alias.is_some() {
+            // It may stand for another type where the batch goes on: after USE.
+            self.top_mut(|f| f.note_type(name, declared));
+        }
+        Ok(false)
+    }
+
     fn declare(&self, name: &str, declared: daruma_value::DataType) -> Result<()> {
         let mut frames = self.state.frames.borrow_mut();
         match frames.last_mut() {
-            // DECLARE inside a loop runs again and again; the variable exists once.
-            Some(frame) if frame.while_depth > 0 && frame.variable(name).is_some() => Ok(()),
+            Some(frame) if frame.has_declared(name) => Ok(()),
             Some(frame) => frame.declare(name, VariableType::Scalar(declared), Value::Null),
             None => Ok(()),
         }
     }
 
-    fn declare_table(&self, name: &str, definition: &ast::TableDefinition) -> Result<()> {
+    pub(super) fn declare_table(
+        &self,
+        name: &str,
+        definition: &ast::TableDefinition,
+    ) -> Result<()> {
         self.declare_made(name, || ddl::create_table_variable(self, name, definition))
     }
 
@@ -350,7 +365,7 @@ impl Execution<'_> {
             .frames
             .borrow()
             .last()
-            .is_some_and(|f| f.while_depth > 0 && f.variable(name).is_some());
+            .is_some_and(|f| f.has_declared(name));
         if known {
             return Ok(());
         }
