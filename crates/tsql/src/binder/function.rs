@@ -35,6 +35,9 @@ impl Binder<'_> {
     pub(super) fn function(&mut self, call: &FunctionCall) -> Result<Scalar> {
         if !call.within_group.is_empty() && !is_ordered_within_group(call) {
             let name = &call.name.name.text;
+            if name.to_ascii_uppercase().starts_with("APPROX_PERCENTILE_") {
+                return Err(crate::messages::not_supported(name));
+            }
             return Err(crate::messages::error(10757, &[name]));
         }
         if call.name.schema.is_some() && !call.name.schema.as_ref().is_some_and(|s| s.is("sys")) {

@@ -48,6 +48,12 @@ impl Execution<'_> {
                 options,
             } => self.create_user(&name.text, source, options),
             PrincipalStatement::AlterUser { name, options } => self.alter_user(&name.text, options),
+            // Roles belong to dbo.
+            PrincipalStatement::CreateRole {
+                server: false,
+                owner: Some(owner),
+                ..
+            } if !owner.is("dbo") => Err(messages::not_supported("CREATE ROLE .. AUTHORIZATION")),
             PrincipalStatement::CreateRole {
                 name,
                 server: false,
@@ -692,11 +698,45 @@ impl Execution<'_> {
         match on.class.as_deref() {
             Some("DATABASE") => self.change_database_owner(name, to.unwrap_or("sa")),
             Some("SCHEMA") => self.change_schema_owner(name, to.unwrap_or("dbo")),
-            // Objects belong to the owner of their schema.
-            None | Some("OBJECT" | "TYPE") if to.is_none() => Ok(()),
-            other => Err(messages::not_supported(&format!(
-                "ALTER AUTHORIZATION ON {}",
-                other.unwrap_or("OBJECT")
+            None | Some("OBJECT" | "TYPE") => self.keep_owner(on, to),
+            Some(other) => Err(messages::not_supported(&format!(
+                "ALTER AUTHORIZATION ON {other}"
+            ))),
+        }
+    }
+
+    /// Objects and types belong to the owner of their schema, and to nobody else: errors 15151 and 40517.
+    fn keep_owner(&self, on: &ast::Securable, to: Option<&str>) -> Result<()> {
+        let (database, name) = (self.current_database(), &on.name);
+        let catalog = self.state.catalog(database)?;
+        let class = on.class.as_deref().unwrap_or("OBJECT");
+        let schema = match class {
+            "TYPE" => {
+                let schema = name.schema.as_ref().map_or("dbo", |s| s.text.as_str());
+                let schema = catalog.schema_named(schema).map(|s| s.id);
+                schema.filter(|id| {
+                    let is_there = catalog.type_named(*id, &name.name.text).is_some();
+                    is_there && self.may(database, "CONTROL", Securable::Schema(*id))
+                })
+            }
+            _ => {
+                let object = self.catalog_object(&catalog, database, name);
+                let object =
+                    object.filter(|o| self.may(database, "TAKE OWNERSHIP", Securable::of(o)));
+                object.map(|o| o.schema_id)
+            }
+        };
+        let missing = || messages::error(15151, &[&"find", &class.to_lowercase(), &name.name.text]);
+        let schema = catalog.schema(schema.ok_or_else(missing)?);
+        let owner = schema.map(|s| s.principal_id);
+        let Some(to) = to else {
+            return Ok(());
+        };
+        let no_principal = || messages::error(15151, &[&"find", &"principal", &to]);
+        match Some(self.database_principal(to).ok_or_else(no_principal)?) == owner {
+            true => Ok(()),
+            false => Err(messages::not_supported(&format!(
+                "ALTER AUTHORIZATION ON {class}"
             ))),
         }
     }
