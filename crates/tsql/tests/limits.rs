@@ -70,7 +70,13 @@ fn a_statement_that_holds_too_much_ends_alone() {
                 (SELECT TOP (2000) 1 AS a FROM sys.all_columns a CROSS JOIN sys.all_columns b) t";
     let out = client.run(text);
     assert!(out.contains("Msg 701, Level 17"), "{out}");
+    let refused = server.instance.memory.exhaustion().1;
+    assert!(
+        refused > 0,
+        "groups with FAILURE_CONDITION_LEVEL 4 hear of it"
+    );
     assert!(client.run("SELECT 1").contains("1 row"));
+    assert_eq!(server.instance.memory.exhaustion().1, refused);
 }
 
 /// What each level of these texts repeats must not double what is made of it: beginning, how a level wraps the one below,

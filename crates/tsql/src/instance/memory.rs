@@ -16,7 +16,7 @@ use daruma_base::memory;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A request that holds less is never refused memory.
@@ -52,6 +52,8 @@ pub struct WorkMemory {
     promised: AtomicI64,
     /// Of documents that sessions have prepared.
     documents: AtomicI64,
+    /// How many requests have ended with error 701.
+    refused: AtomicU64,
     crowd: Mutex<Crowd>,
     /// Somebody has the turn or waits: most requests end without having met the crowd.
     is_crowded: AtomicBool,
@@ -147,6 +149,7 @@ impl WorkMemory {
             grant: AtomicI64::new(grant_of(given)),
             promised: AtomicI64::new(0),
             documents: AtomicI64::new(0),
+            refused: AtomicU64::new(0),
             crowd: Mutex::default(),
             is_crowded: AtomicBool::new(false),
         })
@@ -178,10 +181,22 @@ impl WorkMemory {
     /// May a request that holds `held` bytes take `wanted` more?
     pub fn has_room(&self, held: i64, wanted: i64) -> bool {
         let (request, bound) = (held.saturating_add(wanted), self.bound_bytes());
-        request < SMALL_BYTES
-            || bound == i64::MAX
-            || request <= bound / 100 * REQUEST_PERCENT
-                && self.taken().saturating_add(wanted) <= bound
+        if request < SMALL_BYTES || bound == i64::MAX {
+            return true;
+        }
+        request <= bound / 100 * REQUEST_PERCENT && self.taken().saturating_add(wanted) <= bound
+    }
+
+    /// A request has ended with error 701.
+    pub fn note_refusal(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Is so much of the bound taken that requests wait for each other? And how many have ended with error 701 so far?
+    pub fn exhaustion(&self) -> (bool, u64) {
+        let bound = self.bound_bytes();
+        let is_crowded = bound != i64::MAX && self.taken() > bound / 100 * CROWDED_PERCENT;
+        (is_crowded, self.refused.load(Ordering::Relaxed))
     }
 
     /// May the request take `wanted` more? As `has_room`, and where it is crowded one at a time.
@@ -296,8 +311,15 @@ mod tests {
     fn requests_that_hold_little_go_on_where_others_are_refused() {
         let memory = WorkMemory::new(Some(1));
         assert!(memory.has_room(SMALL_BYTES / 2, 100));
+        assert_eq!(memory.exhaustion(), (true, 0));
         assert!(!memory.has_room(SMALL_BYTES, 0));
         assert!(memory.is_short());
+        assert_eq!(memory.exhaustion(), (true, 0), "it may spill");
+        memory.note_refusal();
+        assert_eq!(memory.exhaustion(), (true, 1));
+        let wide = WorkMemory::new(None);
+        assert!(wide.has_room(SMALL_BYTES, SMALL_BYTES));
+        assert_eq!(wide.exhaustion(), (false, 0));
         assert!(WorkMemory::new(None).has_room(i64::MAX, i64::MAX));
     }
 

@@ -145,7 +145,10 @@ impl Execution<'_> {
                 Some(file) => self.full_file(&file),
                 None => return,
             },
-            701 => messages::error_state(701, 123, &[&"default"]),
+            701 => {
+                self.state.instance.memory.note_refusal();
+                messages::error_state(701, 123, &[&"default"])
+            }
             945 | 9001 | 9004 => return self.name_database(error, &self.broken_database()),
             824 if error.damaged.is_some() => match error.damaged.take() {
                 Some(page) => self.damaged_page(&page),
