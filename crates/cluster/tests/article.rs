@@ -343,6 +343,41 @@ fn a_witness_that_only_the_leader_reaches_has_no_vote() {
     assert_eq!(world.votes(), set(&[0, 1, 2, 3], true));
 }
 
+/// One vote of three is enough then, and neither it nor the witness's comes and goes.
+#[test]
+fn a_witness_that_the_only_other_node_does_not_reach_changes_the_votes_once() {
+    let mut world = cluster(2, true);
+    let leader = world.leader().unwrap();
+    world.cut_share(1 - leader);
+    world.run(ms(30_000)).unwrap();
+    let settled = |world: &mut World| {
+        world
+            .machine(world.leader().unwrap())
+            .register()
+            .held
+            .version
+    };
+    let version = settled(&mut world);
+    world.run(ms(30_000)).unwrap();
+    assert_eq!(settled(&mut world), version);
+}
+
+/// Two of four are lost at once, and the one that stays beside the leader does not reach the witness: then its vote is needed.
+#[test]
+fn a_witness_that_the_leader_alone_reaches_votes_where_it_is_needed() {
+    let mut world = cluster(4, true);
+    let leader = world.leader().unwrap();
+    let others: Vec<usize> = (0..4).filter(|i| *i != leader).collect();
+    others.iter().skip(1).for_each(|i| world.cut_share(*i));
+    world.run(ms(30_000)).unwrap();
+    world.crash(others[0]);
+    world.crash(others[1]);
+    world.run(ms(30_000)).unwrap();
+    world.crash(others[2]);
+    world.run(ms(30_000)).unwrap();
+    assert_eq!(world.leader(), Some(leader), "one node and the witness");
+}
+
 #[test]
 fn an_evicted_node_is_no_member() {
     let mut world = cluster(3, false);

@@ -428,10 +428,14 @@ impl Machine {
     /// Is the witness of no use but to this leader? Then whoever leads next would have it against them.
     pub(super) fn has_witness_alone(&self) -> bool {
         let Some(lead) = &self.lead else { return false };
-        let others = self.present(self.timing.suspicion).without(self.me());
-        let mut others = others.intersection(self.votes()).iter().peekable();
+        let present = self.present(self.timing.suspicion);
+        let base = self.base();
+        // One whose vote went because of this still counts: or the vote would come and go without end.
+        let others = present.without(self.me()).intersection(base.weighted());
+        let mut others = others.difference(base.left()).iter().peekable();
         let lacks = |m: MemberId| lead.peers[place(m)].reaches_witness == Some(false);
-        others.peek().is_some() && others.all(lacks)
+        // Where nothing can be agreed on without it, it is of use.
+        present.is_majority_of(self.votes()) && others.peek().is_some() && others.all(lacks)
     }
 
     fn leaving_nodes(&self) -> Members {
