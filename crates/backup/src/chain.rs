@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | nothing | full | always |
 //! | a full backup, whatever of differentials and log followed it | differential | it builds on that very full backup (else 3136), and on the last differential: below |
-//! | position E of path P | log, [F, L] | F <= E (else 4305) and L > E (else 4326), on path P or on one that left P at or after E (else 4330) |
+//! | position E of path P | log, [F, L] | F <= E (else 4305) and L > E, or L = E where the newest pages end (else 4326), on path P or on one that left P at or after E (else 4330) |
 //!
 //! What a path is, the epochs say where both know them: the log just before E must be of one epoch, by its id, in what there is and
 //! in the set. Two copies of a database that were opened apart have different epochs, though they may be on one path by name. Sets
@@ -214,7 +214,9 @@ impl RestoreState {
             return Err(ChainError::BrokenOff);
         }
         let (first, last, end) = (set.first_lsn, set.last_lsn, self.end_lsn);
-        if last < end || (last == end && first < end) {
+        // Taken at once behind the full backup it may end where that ends, and is a link of the chain all the same.
+        let is_behind_pages = end == self.newest_pages().end_lsn;
+        if last < end || (last == end && first < end && !is_behind_pages) {
             return Err(ChainError::TooEarly { last, end });
         }
         if first > end {

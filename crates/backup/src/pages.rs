@@ -20,6 +20,14 @@ pub fn restore_pages(
     if let Some(state) = &state {
         state.check_rolled(info).map_err(BackupError::Chain)?;
     }
+    let adds_nothing = |state: &RestoreState| {
+        info.kind == BackupKind::Differential && info.last_lsn <= state.end_lsn
+    };
+    // The log of its path has come further.
+    let state = match state {
+        Some(state) if adds_nothing(&state) => return Ok(state),
+        state => state,
+    };
     let from = match (&state, info.kind) {
         (Some(state), BackupKind::Log) => state.end_lsn,
         _ => info.first_lsn,

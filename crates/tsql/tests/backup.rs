@@ -621,3 +621,28 @@ fn read(disk: &SimDisk, path: &Path) -> Vec<u8> {
     file.read_at(&mut bytes, 0).expect("reads");
     bytes
 }
+
+/// Nothing was written between the two: the log backup ends where the full one does, and is the next of the chain.
+#[test]
+fn a_log_backup_at_once_behind_a_full_one_is_restored() {
+    let server = Server::new();
+    let mut client = server.connect();
+    client.run("CREATE DATABASE d");
+    client.run("BACKUP DATABASE d TO DISK = '/b/a.bak'");
+    client.run("USE d; CREATE TABLE t (i int); INSERT t VALUES (1); USE master");
+    client.run("BACKUP DATABASE d TO DISK = '/b/f.bak'");
+    client.run("BACKUP LOG d TO DISK = '/b/l.trn'");
+    client.run("INSERT d.dbo.t VALUES (2)");
+    client.run("BACKUP LOG d TO DISK = '/b/m.trn'");
+    client.run(&format!(
+        "RESTORE DATABASE e FROM DISK = '/b/f.bak' WITH {MOVES}, NORECOVERY"
+    ));
+    for log in ["l", "m"] {
+        let out = client.run(&format!(
+            "RESTORE LOG e FROM DISK = '/b/{log}.trn' WITH NORECOVERY"
+        ));
+        assert!(out.contains("RESTORE LOG successfully processed"), "{out}");
+    }
+    client.run("RESTORE DATABASE e WITH RECOVERY");
+    assert_eq!(client.scalar("SELECT SUM(i) FROM e.dbo.t"), "3");
+}
