@@ -41,6 +41,36 @@ fn text([start, open, core, close]: &[&str; 4], depth: usize) -> String {
 }
 
 #[test]
+fn what_stands_side_by_side_is_answered_at_every_length() {
+    on_connection_stack(|| {
+        let server = Server::new();
+        let mut client = server.connect();
+        for (set, rows) in [
+            ("EXCEPT SELECT 2", 1),
+            ("INTERSECT SELECT 1", 1),
+            ("INTERSECT SELECT 2", 0),
+        ] {
+            let out = client.run(&format!("SELECT 1 {}", format!("{set} ").repeat(5_000)));
+            assert!(
+                out.contains(&format!("({rows} row")),
+                "{set}: {}",
+                &out[..out.len().min(300)]
+            );
+        }
+        for (windows, told) in [(100, "(1 row"), (1_000, "Msg 8623,")] {
+            let each = |n| format!("SUM(a) OVER (ORDER BY a + {n})");
+            let list: Vec<String> = (0..windows).map(each).collect();
+            let out = client.run(&format!("SELECT {} FROM (SELECT 1 a) t", list.join(", ")));
+            assert!(
+                out.contains(told),
+                "{windows}: {}",
+                &out[..out.len().min(300)]
+            );
+        }
+    });
+}
+
+#[test]
 fn nesting_is_answered_at_every_depth() {
     on_connection_stack(|| {
         let server = Server::new();

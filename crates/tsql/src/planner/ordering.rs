@@ -4,12 +4,16 @@ use super::Planner;
 use super::compile::fold;
 use super::cost;
 use super::physical::*;
+use crate::binder::too_complex;
 use crate::binder::tree::*;
 use crate::error::Result;
 use crate::executor::expr::Expr;
 use crate::executor::plan::*;
 use daruma_value::DataType;
 use std::sync::Arc;
+
+/// Different windows of one query: each is a step, or two, on top of the others, and they are walked on the stack.
+const WINDOWS_MAX: usize = 100;
 
 impl Planner<'_> {
     /// Calls with the same partition and order share a sort.
@@ -38,7 +42,12 @@ impl Planner<'_> {
         }
         let mut node = self.node(input, &needed)?;
         let mut left = wanted;
+        let mut steps = 0;
         while let Some((_, first)) = left.first() {
+            steps += 1;
+            if steps > WINDOWS_MAX {
+                return Err(too_complex());
+            }
             let first = first.clone();
             let (now, later): (Vec<_>, Vec<_>) = left
                 .into_iter()

@@ -6,6 +6,7 @@ use crate::binder::tree::*;
 use crate::error::Result;
 use crate::executor::plan::*;
 use daruma_syntax::ast::SetOp;
+use daruma_value::CollationId;
 use std::sync::Arc;
 
 impl Planner<'_> {
@@ -19,35 +20,28 @@ impl Planner<'_> {
             node.order.clear();
             nodes.push(node);
         }
-        let collations: Vec<_> = set.columns.iter().map(|id| self.collation(*id)).collect();
+        let collations: Vec<CollationId> =
+            set.columns.iter().map(|id| self.collation(*id)).collect();
         match set.op {
             SetOp::UnionAll => Ok(concat(nodes, &set.columns)),
             SetOp::Union => {
                 let all = concat(nodes, &set.columns);
                 Ok(self.distinct_rows(all))
             }
+            // What any of the others has goes: one step, however many they are.
+            SetOp::Except if nodes.len() > 1 => {
+                let others = concat(nodes.split_off(1), &set.columns);
+                let first = nodes.remove(0);
+                Ok(hashed(true, first, others, set, &collations))
+            }
             SetOp::Except | SetOp::Intersect => {
-                let mut nodes = nodes.into_iter();
-                let Some(mut left) = nodes.next() else {
-                    return Ok(leaf(Op::Empty, set.columns.clone(), 0.0));
-                };
-                for right in nodes {
-                    let (rows, cost) = (left.rows, left.cost + right.cost + right.rows);
-                    let node = SetHashNode {
-                        left,
-                        right,
-                        except: set.op == SetOp::Except,
-                        collations: collations.clone(),
-                    };
-                    left = Node {
-                        op: Op::SetHash(Arc::new(node)),
-                        schema: set.columns.clone(),
-                        rows,
-                        cost,
-                        order: Vec::new(),
-                    };
+                while nodes.len() > 1 {
+                    nodes = in_pairs(nodes, |left, right| {
+                        hashed(false, left, right, set, &collations)
+                    });
                 }
-                Ok(left)
+                let nothing = || leaf(Op::Empty, set.columns.clone(), 0.0);
+                Ok(nodes.pop().unwrap_or_else(nothing))
             }
         }
     }
@@ -87,4 +81,35 @@ fn concat(nodes: Vec<Node>, columns: &[ColId]) -> Node {
         cost,
         order: Vec::new(),
     }
+}
+
+/// The rows of `left` that `right` has too, or, with `except`, has not; each once.
+fn hashed(except: bool, left: Node, right: Node, set: &SetRel, collations: &[CollationId]) -> Node {
+    let (rows, cost) = (left.rows, left.cost + right.cost + right.rows);
+    let node = SetHashNode {
+        left,
+        right,
+        except,
+        collations: collations.to_vec(),
+    };
+    Node {
+        op: Op::SetHash(Arc::new(node)),
+        schema: set.columns.clone(),
+        rows,
+        cost,
+        order: Vec::new(),
+    }
+}
+
+/// Neighbours become one: a list of thousands makes a low tree, which is walked on the stack.
+fn in_pairs(nodes: Vec<Node>, pair: impl Fn(Node, Node) -> Node) -> Vec<Node> {
+    let mut nodes = nodes.into_iter();
+    let mut paired = Vec::with_capacity(nodes.len() / 2 + 1);
+    while let Some(left) = nodes.next() {
+        paired.push(match nodes.next() {
+            Some(right) => pair(left, right),
+            None => left,
+        });
+    }
+    paired
 }
