@@ -36,11 +36,14 @@ impl<'a> Alone<'a> {
     /// One that waits for a lock at most so many ms.
     pub fn waiting(db: &'a Arc<Database>, wait_ms: i64) -> Alone<'a> {
         let alone = Alone::new(db);
+        alone.wait_at_most(wait_ms);
         alone
-            .owner
-            .lock_timeout_ms
-            .store(wait_ms, Ordering::Relaxed);
-        alone
+    }
+
+    /// From now on it waits for a lock at most so many ms.
+    pub fn wait_at_most(&self, wait_ms: i64) {
+        let timeout = &self.owner.lock_timeout_ms;
+        timeout.store(wait_ms, Ordering::Relaxed);
     }
 
     /// Who it is to the lock manager.

@@ -212,11 +212,13 @@ impl Counters {
         cancel: &CancelFlag,
         mut next: impl FnMut(Option<i128>) -> std::result::Result<i128, E>,
     ) -> std::result::Result<(i128, Option<Lsn>), E> {
+        let mut place: Option<Alone<'_>> = None;
         loop {
-            match self.advance_now(id, &pace, &mut next)? {
-                Some(advanced) => return Ok(advanced),
-                None => self.wait_for_row(id, cancel)?,
+            if let Some(advanced) = self.advance_now(id, &pace, place.as_ref(), &mut next)? {
+                return Ok(advanced);
             }
+            drop(place.take());
+            place = Some(self.wait_for_row(id, cancel)?);
         }
     }
 
@@ -225,13 +227,14 @@ impl Counters {
         &self,
         id: CounterId,
         pace: &Pace,
+        place: Option<&Alone<'_>>,
         next: &mut impl FnMut(Option<i128>) -> std::result::Result<i128, E>,
     ) -> std::result::Result<Option<(i128, Option<Lsn>)>, E> {
         let mut map = self.map.lock();
         let counter = map.entry(id).or_default();
         let value = next(counter.last)?;
         let is_covered = !counter.is_before_first && covers(counter, value);
-        if !is_covered && !self.reserve(id, pace, counter, value)? {
+        if !is_covered && !self.reserve(id, pace, place, counter, value)? {
             return Ok(None);
         }
         counter.last = Some(value);
@@ -239,15 +242,16 @@ impl Counters {
         Ok(Some((value, counter.stored_at)))
     }
 
-    /// Returns when nobody has the counter's row, which may be another's at once.
-    fn wait_for_row(&self, id: CounterId, cancel: &CancelFlag) -> Result<()> {
+    /// Returns with a place at the counter's row before everybody else who waits for it.
+    fn wait_for_row(&self, id: CounterId, cancel: &CancelFlag) -> Result<Alone<'_>> {
         let alone = Alone::until(&self.db, cancel.clone());
         let txn = alone.begin();
         let tree = self.db.tree(self.db.catalog_tree())?;
         let view = txn.view(Isolation::ReadCommitted);
-        let found = tree.lock_row(&view, &key_of(id), Some(LockMode::Update), true);
+        let found = tree.lock_row(&view, &key_of(id), Some(LockMode::Exclusive), true);
         txn.commit(Durability::Delayed)?;
-        Ok(found.map(drop)?)
+        found?;
+        Ok(alone)
     }
 
     /// Sets how far it is within a transaction that alone uses it, until [`Counters::keep`] makes it part of its commit or
@@ -304,7 +308,7 @@ impl Counters {
             if counter.last == counter.reserved || counter.is_set {
                 continue;
             }
-            if let Some(at) = self.store(*id, Stored::of(counter))? {
+            if let Some(at) = self.store(*id, Stored::of(counter), None)? {
                 counter.stored_at = Some(at);
                 counter.reserved = counter.last;
             }
@@ -317,6 +321,7 @@ impl Counters {
         &self,
         id: CounterId,
         pace: &Pace,
+        place: Option<&Alone<'_>>,
         counter: &mut Counter,
         value: i128,
     ) -> Result<bool> {
@@ -326,7 +331,7 @@ impl Counters {
                 last: Some(mark),
                 is_before_first: false,
             };
-            let Some(at) = self.store(id, stored)? else {
+            let Some(at) = self.store(id, stored, place)? else {
                 return Ok(false);
             };
             counter.stored_at = Some(at);
@@ -336,8 +341,22 @@ impl Counters {
     }
 
     /// Where the log has it; `None` where another transaction has the row: all counters are in hand.
-    fn store(&self, id: CounterId, stored: Stored) -> Result<Option<Lsn>> {
-        let hasty = Alone::waiting(&self.db, 0);
+    /// Whoever has waited for the row has a `place` there: a newcomer would have to wait behind those who came after.
+    fn store(
+        &self,
+        id: CounterId,
+        stored: Stored,
+        place: Option<&Alone<'_>>,
+    ) -> Result<Option<Lsn>> {
+        let fresh;
+        let hasty = match place {
+            Some(place) => place,
+            None => {
+                fresh = Alone::new(&self.db);
+                &fresh
+            }
+        };
+        hasty.wait_at_most(0);
         let write = |txn: &Txn| rows::put(txn, &key_of(id), &stored);
         match hasty.run(write, Txn::commit_delayed) {
             Err(CatalogError::Storage(StorageError::LockTimeout)) => Ok(None),

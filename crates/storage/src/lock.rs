@@ -376,7 +376,8 @@ impl LockManager {
     /// An owner whose id no other has, for one short transaction that belongs to no session.
     pub fn passing_owner(&self, cancel: CancelFlag) -> Arc<Owner> {
         let number = self.tickets.fetch_add(1, Ordering::Relaxed);
-        Owner::new(PASSING | number, cancel)
+        // The low 16 bits are a session's number: none has 0.
+        Owner::new(PASSING | ((number << 16) & !PASSING), cancel)
     }
 
     /// Takes a lock, waiting for it if need be. It stays until `release` or `release_all`. A turn at another entry is given
