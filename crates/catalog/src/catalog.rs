@@ -18,6 +18,7 @@ use daruma_storage::{
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Distance between successive object ids; they spread over the positive 32-bit numbers.
 const OBJECT_ID_STEP: i32 = 16_000_057;
@@ -30,6 +31,10 @@ pub struct Catalog {
     publishing: Mutex<()>,
     counters: Counters,
     statistics: StatisticsMap,
+    /// On a secondary: which of another node's changes it has.
+    as_of: AtomicU64,
+    /// On a secondary: a digest of the definitions that it has.
+    print: AtomicU64,
 }
 
 /// How long a change outside of any session waits for a session's lock, in ms.
@@ -48,41 +53,13 @@ impl Catalog {
 
     /// Loads all definitions.
     pub fn open(db: &Arc<Database>) -> Result<Catalog> {
-        let alone = Alone::new(db);
-        let txn = alone.begin();
-        let mut snapshot = DatabaseCatalog::default();
-        for (_, schema) in rows::read_all::<SchemaDef>(&txn, rows::KIND_SCHEMA)? {
-            snapshot.apply(&Change::PutSchema(Put::new(schema)));
-        }
-        for (_, def) in rows::read_all::<TypeDef>(&txn, rows::KIND_TYPE)? {
-            snapshot.apply(&Change::PutType(Put::new(def)));
-        }
-        for (_, object) in rows::read_all::<Object>(&txn, rows::KIND_OBJECT)? {
-            snapshot.apply(&Change::PutObject(Put::new(object)));
-        }
-        for (_, trigger) in rows::read_all(&txn, rows::KIND_DDL_TRIGGER)? {
-            snapshot.apply(&Change::PutDdlTrigger(Put::new(trigger)));
-        }
-        for (_, principal) in rows::read_all(&txn, rows::KIND_PRINCIPAL)? {
-            snapshot.apply(&Change::PutPrincipal(Put::new(principal)));
-        }
-        let known = rows::read_all::<TableStatistics>(&txn, rows::KIND_STATISTICS)?;
-        let known = known.into_iter().map(|(_, table)| table);
-        let known = known.filter(|t| snapshot.object(t.object_id).is_some());
-        let statistics = StatisticsMap::load(known.collect());
-        for (_, set) in rows::read_all(&txn, rows::KIND_PERMISSIONS)? {
-            snapshot.apply(&Change::PutPermissions(Put::new(set)));
-        }
-        for (_, set) in rows::read_all(&txn, rows::KIND_PROPERTIES)? {
-            snapshot.apply(&Change::PutProperties(Put::new(set)));
-        }
-        for (_, set) in rows::read_all(&txn, rows::KIND_MESSAGES)? {
-            snapshot.apply(&Change::PutMessages(Put::new(set)));
-        }
-        for (_, login) in rows::read_all(&txn, rows::KIND_LOGIN)? {
-            snapshot.apply(&Change::PutLogin(Put::new(login)));
-        }
-        txn.commit(Durability::Delayed)?;
+        // Before they are read: what is changed later is read again.
+        let as_of = db.definitions_position();
+        let print = match db.is_secondary() {
+            true => rows::fingerprint(db)?,
+            false => 0,
+        };
+        let (mut snapshot, statistics) = load(db)?;
         snapshot.set_version(1);
         Ok(Catalog {
             counters: Counters::load(db.clone())?,
@@ -90,7 +67,39 @@ impl Catalog {
             current: RwLock::new(Arc::new(snapshot)),
             publishing: Mutex::new(()),
             statistics,
+            as_of: AtomicU64::new(as_of.0),
+            print: AtomicU64::new(print),
         })
+    }
+
+    /// On a secondary: reads the definitions again when redo has shown others since. `true`: they are new.
+    ///
+    /// # Errors
+    /// When they cannot be read: then those of before stay.
+    pub fn follow(&self) -> Result<bool> {
+        let is_behind = || {
+            let position = self.db.definitions_position();
+            (position.0 > self.as_of.load(Ordering::Acquire)).then_some(position)
+        };
+        if is_behind().is_none() {
+            return Ok(false);
+        }
+        let _publishing = self.publishing.lock();
+        let Some(position) = is_behind() else {
+            return Ok(false);
+        };
+        // Most of it is counters, which are no definitions.
+        let print = rows::fingerprint(&self.db)?;
+        if self.print.swap(print, Ordering::AcqRel) == print {
+            self.as_of.store(position.0, Ordering::Release);
+            return Ok(false);
+        }
+        let (mut snapshot, _) = load(&self.db)?;
+        let mut current = self.current.write();
+        snapshot.set_version(current.version() + 1);
+        *current = Arc::new(snapshot);
+        self.as_of.store(position.0, Ordering::Release);
+        Ok(true)
     }
 
     /// The database whose catalog this is.
@@ -457,4 +466,44 @@ fn fixed_schemas() -> Vec<SchemaDef> {
         principal_id,
     };
     fixed.into_iter().map(make).collect()
+}
+
+/// All definitions, of one moment, and the statistics.
+fn load(db: &Arc<Database>) -> Result<(DatabaseCatalog, StatisticsMap)> {
+    let alone = Alone::new(db);
+    let txn = alone.begin();
+    let mut snapshot = DatabaseCatalog::default();
+    for (_, schema) in rows::read_all::<SchemaDef>(&txn, rows::KIND_SCHEMA)? {
+        snapshot.apply(&Change::PutSchema(Put::new(schema)));
+    }
+    for (_, def) in rows::read_all::<TypeDef>(&txn, rows::KIND_TYPE)? {
+        snapshot.apply(&Change::PutType(Put::new(def)));
+    }
+    for (_, object) in rows::read_all::<Object>(&txn, rows::KIND_OBJECT)? {
+        snapshot.apply(&Change::PutObject(Put::new(object)));
+    }
+    for (_, trigger) in rows::read_all(&txn, rows::KIND_DDL_TRIGGER)? {
+        snapshot.apply(&Change::PutDdlTrigger(Put::new(trigger)));
+    }
+    for (_, principal) in rows::read_all(&txn, rows::KIND_PRINCIPAL)? {
+        snapshot.apply(&Change::PutPrincipal(Put::new(principal)));
+    }
+    let known = rows::read_all::<TableStatistics>(&txn, rows::KIND_STATISTICS)?;
+    let known = known.into_iter().map(|(_, table)| table);
+    let known = known.filter(|t| snapshot.object(t.object_id).is_some());
+    let statistics = StatisticsMap::load(known.collect());
+    for (_, set) in rows::read_all(&txn, rows::KIND_PERMISSIONS)? {
+        snapshot.apply(&Change::PutPermissions(Put::new(set)));
+    }
+    for (_, set) in rows::read_all(&txn, rows::KIND_PROPERTIES)? {
+        snapshot.apply(&Change::PutProperties(Put::new(set)));
+    }
+    for (_, set) in rows::read_all(&txn, rows::KIND_MESSAGES)? {
+        snapshot.apply(&Change::PutMessages(Put::new(set)));
+    }
+    for (_, login) in rows::read_all(&txn, rows::KIND_LOGIN)? {
+        snapshot.apply(&Change::PutLogin(Put::new(login)));
+    }
+    txn.commit(Durability::Delayed)?;
+    Ok((snapshot, statistics))
 }

@@ -3,10 +3,14 @@
 //! A key is one kind byte and an id (big-endian, so that rows lie in id order) or a name. A payload is one form byte,
 //! then JSON: in place, or in a blob when it is too long for a page.
 
+use crate::alone::Alone;
 use crate::error::{CatalogError, Result};
-use daruma_storage::{Batch, BlobRef, Database, Isolation, ReadView, ScanSpec, Txn, WriteOutcome};
+use daruma_storage::{
+    Batch, BlobRef, Database, Durability, Isolation, ReadView, ScanSpec, Txn, WriteOutcome,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 pub(crate) const KIND_OBJECT: u8 = 1;
@@ -97,12 +101,36 @@ pub(crate) fn delete(txn: &Txn, key: &[u8]) -> Result<()> {
 }
 
 /// All rows of one kind, in key order.
+/// A digest of all rows but those of counters and statistics, and of who wrote them, as of now.
+pub(crate) fn fingerprint(db: &Arc<Database>) -> Result<u64> {
+    let alone = Alone::new(db);
+    let txn = alone.begin();
+    let tree = db.tree(db.catalog_tree())?;
+    let mut scan = tree.scan(&txn.view(Isolation::Snapshot), ScanSpec::all());
+    let (mut batch, mut digest) = (Batch::new(), DefaultHasher::new());
+    while scan.next(&mut batch)? {
+        for i in 0..batch.len() {
+            let key = batch.key(i);
+            if !matches!(key.first(), Some(&(KIND_COUNTER | KIND_STATISTICS))) {
+                (key, batch.payload(i), batch.stamp(i).txn.0).hash(&mut digest);
+            }
+        }
+    }
+    txn.commit(Durability::Delayed)?;
+    Ok(digest.finish())
+}
+
 pub(crate) fn read_all<T: DeserializeOwned>(txn: &Txn, kind: u8) -> Result<Vec<(Vec<u8>, T)>> {
     let db = txn.database();
     let tree = db.tree(db.catalog_tree())?;
     // What is moved out of a row is read after the row: as long as the snapshot lives, nobody frees it.
     let _kept = txn.view(Isolation::ReadCommittedSnapshot);
-    let mut scan = tree.scan(&txn.view(Isolation::Current), ScanSpec::prefix(vec![kind]));
+    // Beside redo all kinds are read as of one moment.
+    let isolation = match db.is_secondary() {
+        true => Isolation::Snapshot,
+        false => Isolation::Current,
+    };
+    let mut scan = tree.scan(&txn.view(isolation), ScanSpec::prefix(vec![kind]));
     let mut batch = Batch::new();
     let mut rows = Vec::new();
     while scan.next(&mut batch)? {

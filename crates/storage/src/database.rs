@@ -80,6 +80,8 @@ pub struct Database {
     closed: AtomicBool,
     /// It follows the log of another node: nothing is written here, and nothing cleaned.
     follows: AtomicBool,
+    /// Position of the log: see `definitions_position`.
+    definitions: AtomicU64,
     /// Classic transactions that have still to be rolled back, newest first, and who holds their locks.
     losers: Mutex<Vec<losers::Waiting>>,
     /// Steps of background work under way, for which closing waits.
@@ -148,6 +150,7 @@ impl Database {
             relief: Mutex::default(),
             closed: AtomicBool::new(false),
             follows: AtomicBool::new(false),
+            definitions: AtomicU64::new(0),
             losers: Mutex::default(),
             steps: Mutex::default(),
             step_ended: Condvar::default(),
@@ -324,6 +327,29 @@ impl Database {
         if let Some(tree) = self.trees.read().get(&TreeId(root)) {
             tree.note_unlinked();
         }
+    }
+
+    /// Snapshots from `at` on may not read the tree any more; older ones may until its first page is freed.
+    pub(crate) fn note_dropped(&self, root: PageId, at: Lsn) {
+        if let Ok(tree) = self.tree(TreeId(root)) {
+            tree.note_dropped(at);
+        }
+    }
+
+    /// Nobody may read the tree any more.
+    pub(crate) fn note_freed(&self, root: PageId) {
+        if let Some(tree) = self.trees.read().get(&TreeId(root)) {
+            tree.note_freed();
+        }
+    }
+
+    /// Where the log was when redo had last shown definitions that another node has changed.
+    pub fn definitions_position(&self) -> Lsn {
+        Lsn(self.definitions.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_definitions_position(&self, to: Lsn) {
+        self.definitions.store(to.0, Ordering::Release);
     }
 
     pub(crate) fn is_online(&self) -> bool {

@@ -474,7 +474,10 @@ impl Txn {
     /// the same snapshot for the whole transaction. Keep it only as long as it is read.
     pub fn view(&self, isolation: Isolation) -> ReadView {
         let isolation = match isolation {
-            // Nobody there holds the locks of those who write.
+            // Nobody there holds the locks of those who write: what is to stay as it was read is read from one snapshot.
+            Isolation::RepeatableRead | Isolation::Serializable if self.0.db.is_secondary() => {
+                Isolation::Snapshot
+            }
             isolation if self.0.db.is_secondary() && isolation != Isolation::Snapshot => {
                 Isolation::ReadCommittedSnapshot
             }

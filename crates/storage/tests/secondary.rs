@@ -760,3 +760,88 @@ fn readers_wait_for_what_wrote_on_both_sides_of_the_redo_start() {
         primary.note();
     }
 }
+
+/// A primary with a tree of several hundred pages, and a secondary that has it.
+fn pair_with_rows() -> (Arc<Database>, TreeId, LogFeed, Arc<Secondary>) {
+    let disk = SimDisk::new(1);
+    let db = engine(&disk, 1, 512)
+        .create_database(DB, "t", files(), Settings::default())
+        .expect("creates");
+    let txn = db.begin(&owner(1));
+    let tree = db.create_tree(&txn, 1).expect("tree");
+    fill(&db, &txn, tree, 0..60_000, 7);
+    txn.commit(Durability::Full).expect("commits");
+    db.checkpoint().expect("checkpoint");
+    let other = SimDisk::new(2);
+    write_file(&other, DATA, &content(&disk, DATA));
+    write_file(&other, LOG, &content(&disk, LOG));
+    let follower = secondary(&other, 48, Some(db.hardened_lsn())).expect("opens");
+    let mut feed = db.log_feed(follower.hardened(), "secondary").expect("feed");
+    follow_up(&mut feed, &follower);
+    (db, tree, feed, follower)
+}
+
+/// Redo frees what a reader is in the middle of, and makes something else of it: that it ended there is not to be mistaken for the end.
+#[test]
+fn a_tree_that_is_dropped_beside_a_reader_is_neither_short_nor_damaged() {
+    let (db, tree, mut feed, follower) = pair_with_rows();
+    let reading = follower.database().expect("is readable").clone();
+    let (early, late) = (reading.begin(&owner(3)), reading.begin(&owner(4)));
+    let view = early.view(Isolation::Snapshot);
+    let rows = reading.tree(tree).expect("tree");
+    let mut scan = rows.scan(&view, ScanSpec::all());
+    let mut batch = Batch::new();
+    assert!(scan.next(&mut batch).expect("scans"));
+
+    let txn = db.begin(&owner(1));
+    db.drop_tree(&txn, tree).expect("drops");
+    txn.commit(Durability::Full).expect("commits");
+    follow_up(&mut feed, &follower);
+    // An older snapshot goes on as long as nothing is freed; one that knows that it is dropped does not begin.
+    assert!(scan.next(&mut batch).expect("scans"));
+    let looked = rows.get(&late.view(Isolation::ReadCommittedSnapshot), b"k");
+    assert!(
+        matches!(looked, Err(StorageError::YoungerThanSnapshot)),
+        "{looked:?}"
+    );
+
+    while db.background_step().expect("frees") {}
+    let txn = db.begin(&owner(1));
+    let other = db.create_tree(&txn, 1).expect("tree");
+    fill(&db, &txn, other, 0..2_000, 8);
+    txn.commit(Durability::Full).expect("commits");
+    follow_up(&mut feed, &follower);
+    let ended = loop {
+        match scan.next(&mut batch) {
+            Ok(true) => {}
+            ended => break ended,
+        }
+    };
+    assert!(
+        matches!(ended, Err(StorageError::YoungerThanSnapshot)),
+        "{ended:?}"
+    );
+}
+
+/// What was read stays as it was, where nobody can be kept from changing it.
+#[test]
+fn repeatable_reads_of_a_secondary_are_of_one_snapshot() {
+    let (db, tree, mut feed, follower) = pair_with_rows();
+    let reading = follower.database().expect("is readable").clone();
+    for (next, isolation) in [
+        (65_000, Isolation::RepeatableRead),
+        (66_000, Isolation::Serializable),
+    ] {
+        let reader = reading.begin(&owner(3));
+        let before = rows(&reader.view(isolation), tree).expect("reads");
+        let txn = db.begin(&owner(1));
+        fill(&db, &txn, tree, next..next + 10, 7);
+        txn.commit(Durability::Full).expect("commits");
+        follow_up(&mut feed, &follower);
+        same(
+            &rows(&reader.view(isolation), tree).expect("reads"),
+            &before,
+            "the second read",
+        );
+    }
+}

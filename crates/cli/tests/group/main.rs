@@ -78,6 +78,14 @@ fn what_is_committed_on_the_primary_is_read_on_the_secondary() {
         .execute("CREATE TABLE u (i int); INSERT u VALUES (7)")
         .expect("commits");
     bravo.wait_for("SELECT i FROM d.dbo.u", "7");
+    // One that is redone before its commit comes.
+    writer
+        .execute("BEGIN TRANSACTION; CREATE TABLE w (i int); INSERT w VALUES (8)")
+        .expect("is made");
+    alfa.sql("INSERT d.dbo.t VALUES (52, 'beside')");
+    bravo.wait_for(COUNT, "52");
+    writer.execute("COMMIT").expect("commits");
+    bravo.wait_for("SELECT i FROM d.dbo.w", "8");
     alfa.sql("ALTER AVAILABILITY GROUP g MODIFY REPLICA ON 'BRAVO' WITH (SECONDARY_ROLE (ALLOW_CONNECTIONS = NO))");
     let closed = || bravo.error("master", COUNT);
     let until = std::time::Instant::now() + LONG;

@@ -239,7 +239,7 @@ pub enum CopyChange {
 /// The log of a database that this node follows, and its redo.
 pub struct StorageCopy {
     secondary: Arc<Secondary>,
-    told: Box<dyn Fn(CopyChange) + Send + Sync>,
+    told: Arc<dyn Fn(CopyChange) + Send + Sync>,
     /// Nothing below is to be taken back without every page being looked at; `None` where that is not known of any position.
     known: Option<Lsn>,
     redo: Mutex<Redo>,
@@ -265,6 +265,9 @@ impl StorageCopy {
         known: Option<Lsn>,
         told: Box<dyn Fn(CopyChange) + Send + Sync>,
     ) -> io::Result<Arc<StorageCopy>> {
+        let told: Arc<dyn Fn(CopyChange) + Send + Sync> = told.into();
+        let tell = told.clone();
+        secondary.on_new_definitions(Box::new(move || tell(CopyChange::Definitions)));
         let copy = Arc::new(StorageCopy {
             secondary: secondary.clone(),
             told,
@@ -332,9 +335,6 @@ impl StorageCopy {
                 redo.limit
             };
             let applied = self.secondary.apply(limit);
-            if self.secondary.take_new_definitions() {
-                (self.told)(CopyChange::Definitions);
-            }
             if !was_readable && self.secondary.is_readable() {
                 was_readable = true;
                 (self.told)(CopyChange::Readable);

@@ -60,7 +60,8 @@ pub(super) enum Task {
     Removed,
     /// Readers may come.
     Readable(u128),
-    Definitions(u128),
+    /// The flag goes down before they are read: until then nobody needs to tell it again.
+    Definitions(u128, Arc<AtomicBool>),
     Failed(u128, String, Option<(PageId, bool)>),
     /// The definition has changed.
     Defined,
@@ -485,7 +486,9 @@ impl Group {
                 Ok(Task::Opened(database)) => self.opened(database),
                 Ok(Task::Fenced(database)) => self.fenced(database),
                 Ok(Task::Removed) => self.leave_all(),
-                Ok(Task::Readable(database) | Task::Definitions(database)) => {
+                Ok(Task::Readable(database)) => self.readable(database),
+                Ok(Task::Definitions(database, is_told)) => {
+                    is_told.store(false, Ordering::Release);
                     self.readable(database);
                 }
                 Ok(Task::Failed(database, why, page)) => self.failed(database, &why, page),

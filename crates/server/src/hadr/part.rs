@@ -34,7 +34,7 @@ use daruma_tsql::messages;
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A database that joins follows by then, or the statement fails.
@@ -478,10 +478,12 @@ impl Group {
         self.set_availability(entry, Availability::Closed);
         let secondary = self.common.instance.open_secondary(entry, known)?;
         let tell = self.teller();
+        let is_told = Arc::new(AtomicBool::new(false));
         let told = move |change| {
             tell(match change {
                 CopyChange::Readable => Task::Readable(number),
-                CopyChange::Definitions => Task::Definitions(number),
+                CopyChange::Definitions if is_told.swap(true, Ordering::AcqRel) => return,
+                CopyChange::Definitions => Task::Definitions(number, is_told.clone()),
                 CopyChange::Failed(why, page) => Task::Failed(number, why, page),
             });
         };

@@ -12,6 +12,8 @@ use crate::log::record::Space;
 use crate::pause::pause;
 use crate::planted::{Bug, planted};
 use crate::status::After;
+use crate::tree::Tree;
+use daruma_base::TxnId;
 use std::time::Duration;
 
 /// How long a step waits for commit participants before it leaves the pages to a later one.
@@ -91,10 +93,9 @@ impl Database {
         }
         match one.1 {
             Space::Tree(root) => {
-                let tree = self.tree(TreeId(root))?;
-                // Before its last page can be the root of another tree.
+                // Before its last page can be the root of another tree. One that was followed here keeps readers out, and this as well.
                 self.trees.write().remove(&TreeId(root));
-                tree.free_all(self)?;
+                Tree::new(TreeId(root), self.me.clone(), TxnId::NONE).free_all(self)?;
                 pause("tree.freed");
             }
             Space::Blob(first) => crate::blob::free(self, first)?,

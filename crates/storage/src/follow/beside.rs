@@ -13,7 +13,9 @@ use crate::error::Result;
 use crate::log::commit;
 use crate::log::record::{self, Kind, Ops, Record, Space};
 use crate::replay::{Beside, TxnTracker};
+use crate::sync::Mutex;
 use daruma_base::{Lsn, PageId, TxnId};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,16 +26,28 @@ pub(super) struct Readers {
     db: Arc<Database>,
     /// Is the table of states begun?
     are_told: AtomicBool,
-    /// Definitions have changed since this was last taken.
+    /// Transactions that have changed definitions, or may have, and have not ended.
+    definers: Mutex<BTreeSet<TxnId>>,
+    /// Definitions that were changed have been committed since this was last taken.
     have_new_definitions: AtomicBool,
+    /// Trees whose pages the primary is going to free, or is freeing.
+    dropped: Mutex<BTreeSet<PageId>>,
+    /// Those of them that are wholly freed, the oldest first.
+    freed: Mutex<VecDeque<PageId>>,
 }
+
+/// Trees that were freed last, of which readers are still told.
+const FREED_MAX: usize = 4_096;
 
 impl Readers {
     pub(super) fn new(db: &Arc<Database>) -> Readers {
         Readers {
             db: db.clone(),
             are_told: AtomicBool::new(false),
+            definers: Mutex::default(),
             have_new_definitions: AtomicBool::new(false),
+            dropped: Mutex::default(),
+            freed: Mutex::default(),
         }
     }
 
@@ -41,13 +55,28 @@ impl Readers {
         self.are_told.load(Ordering::Acquire)
     }
 
-    /// Were definitions changed since the last call?
+    /// Have changes of definitions been committed since the last call?
     pub(super) fn take_new_definitions(&self) -> bool {
         self.have_new_definitions.swap(false, Ordering::AcqRel)
     }
 
-    fn note_definitions(&self, ops: Option<Ops<'_>>) {
-        if ops.is_some_and(|ops| ops.tree == CATALOG_ROOT) {
+    fn note_definitions(&self, txn: TxnId, ops: Option<Ops<'_>>) {
+        if txn != TxnId::NONE && ops.is_some_and(|ops| ops.tree == CATALOG_ROOT) {
+            self.definers.lock().insert(txn);
+        }
+    }
+
+    /// The ids of one transaction that has committed.
+    fn note_commit(&self, ids: impl Iterator<Item = TxnId>) {
+        let mut definers = self.definers.lock();
+        if definers.is_empty() {
+            return;
+        }
+        let mut has_defined = false;
+        for id in ids {
+            has_defined |= definers.remove(&id);
+        }
+        if has_defined {
             self.have_new_definitions.store(true, Ordering::Release);
         }
     }
@@ -73,7 +102,22 @@ impl Readers {
             .0
             .into_iter()
             .for_each(|id| txns.reverting(id));
+        // What they did before the replay began is not known.
+        let open = tracker.open().map(|(id, _)| id);
+        *self.definers.lock() = open.collect();
         self.are_told.store(true, Ordering::Release);
+    }
+
+    /// All pages of the tree are about to be free. Readers that look it up by definitions of before are told so, for a while.
+    fn forget_freed(&self, root: PageId) {
+        let mut freed = self.freed.lock();
+        if freed.len() >= FREED_MAX
+            && let Some(oldest) = freed.pop_front()
+            && self.dropped.lock().remove(&oldest)
+        {
+            self.db.forget_tree(oldest);
+        }
+        freed.push_back(root);
     }
 
     /// Versions of chunks whose pages the log is about to free, as far as a snapshot may need them.
@@ -101,19 +145,23 @@ impl Beside for Readers {
     fn before(&self, record: &Record<'_>) -> Result<()> {
         match record.kind {
             Kind::VersionsFreed => self.keep_versions(record)?,
-            Kind::Ops | Kind::Revert => self.note_definitions(Ops::parse(record.body)),
+            Kind::Ops | Kind::Revert => {
+                self.note_definitions(record.txn, Ops::parse(record.body));
+            }
             Kind::Clr => {
                 let ops = record::parse_clr(record.body).and_then(|(_, ops)| Ops::parse(ops));
-                self.note_definitions(ops);
+                self.note_definitions(record.txn, ops);
             }
             Kind::Owned => {
                 if let Some(root) = tree_of(record) {
+                    self.dropped.lock().remove(&root);
                     self.db.renew_tree(root, record.txn);
                 }
             }
             Kind::FreeDone => {
                 if let Some(root) = tree_of(record) {
-                    self.db.forget_tree(root);
+                    self.unlinks(root);
+                    self.forget_freed(root);
                 }
             }
             _ => {}
@@ -123,6 +171,20 @@ impl Beside for Readers {
 
     fn unlinks(&self, tree: PageId) {
         self.db.note_unlinked(tree);
+        self.rewrites(tree);
+    }
+
+    fn rewrites(&self, tree: PageId) {
+        if self.dropped.lock().contains(&tree) {
+            self.db.note_freed(tree);
+        }
+    }
+
+    fn drops(&self, trees: Vec<PageId>, at: Lsn) {
+        for root in trees {
+            self.dropped.lock().insert(root);
+            self.db.note_dropped(root, at);
+        }
     }
 
     fn after(&self, lsn: Lsn, record: &Record<'_>, tracker: &TxnTracker) -> Result<()> {
@@ -137,12 +199,21 @@ impl Beside for Readers {
             Kind::Commit => {
                 // The tracker has read it.
                 if let Some((_, earlier)) = commit::parse_commit(record) {
+                    self.note_commit(earlier.chain([record.txn]));
+                }
+                if let Some((_, earlier)) = commit::parse_commit(record) {
                     txns.committed(earlier.chain([record.txn]), lsn, false);
                 }
             }
-            Kind::End => txns.gone(record.txn),
+            Kind::End => {
+                self.definers.lock().remove(&record.txn);
+                txns.gone(record.txn);
+            }
             Kind::Abort => txns.reverting(record.txn),
-            Kind::Forget if !tracker.is_open(record.txn) => txns.gone(record.txn),
+            Kind::Forget if !tracker.is_open(record.txn) => {
+                self.definers.lock().remove(&record.txn);
+                txns.gone(record.txn);
+            }
             Kind::Checkpoint if tracker.checkpoint_read().0 == lsn => {
                 txns.forget_silent(tracker.ids().0, |id| tracker.may_be_open(id));
             }

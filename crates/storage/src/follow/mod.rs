@@ -49,8 +49,8 @@ use crate::sync::{Mutex, MutexGuard};
 use beside::Readers;
 use daruma_base::{DatabaseId, Lsn, TxnId, reached};
 pub use pin::StandingPin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 pub use tail::Cut;
 
 /// Blocks applied between two looks at what readers no longer need.
@@ -65,6 +65,7 @@ pub struct Secondary {
     /// Readers may look from here on. A cut may lower it.
     floor: AtomicU64,
     readers: Readers,
+    told_definitions: OnceLock<Box<dyn Fn() + Send + Sync>>,
     is_readable: AtomicBool,
     /// One restart point at a time.
     restarting: Mutex<()>,
@@ -118,6 +119,7 @@ impl Secondary {
         db.set_follows(true);
         Ok(Arc::new(Secondary {
             readers: Readers::new(&db),
+            told_definitions: OnceLock::new(),
             db,
             work: Mutex::new(Some(replay)),
             applied: AtomicU64::new(start.0),
@@ -230,6 +232,12 @@ impl Secondary {
         replay.feed(self.site(), block)?;
         self.applied.store(end.0, Ordering::Release);
         self.db.store().log.shown().store(end.0, Ordering::Release);
+        if self.readers.take_new_definitions() {
+            self.db.set_definitions_position(end);
+            if let Some(told) = self.told_definitions.get() {
+                told();
+            }
+        }
         if !self.readers.are_told() && replay.tracker().is_complete() && end >= self.floor() {
             self.tell_readers(replay);
         }

@@ -62,9 +62,10 @@ impl Secondary {
         Ok(None)
     }
 
-    /// Were definitions of the database changed by redo since the last call?
-    pub fn take_new_definitions(&self) -> bool {
-        self.readers.take_new_definitions()
+    /// `told` is called, by the thread of redo, when readers see definitions that have changed: it may wake somebody and nothing
+    /// else. Only the first call counts.
+    pub fn on_new_definitions(&self, told: Box<dyn Fn() + Send + Sync>) {
+        let _ = self.told_definitions.set(told);
     }
 }
 

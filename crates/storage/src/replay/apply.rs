@@ -169,6 +169,13 @@ impl<'a> Apply<'a> {
             }
             redo::apply_part(page, id, &action).map_err(|what| refused(self.store, id, what))?;
             page.set_lsn(lsn);
+            if let Some(beside) = self.site.beside
+                && action.is_image()
+                && page.page_type() == Some(PageType::Tree)
+            {
+                // A page that was not in memory did not say whose it was.
+                beside.rewrites(page.tree());
+            }
         }
         Ok(())
     }

@@ -144,6 +144,10 @@ pub(crate) trait Beside {
     fn before(&self, record: &Record<'_>) -> Result<()>;
     /// A page leaves its tree; the pages of the record are latched.
     fn unlinks(&self, tree: PageId);
+    /// A page of the tree was written whole; the pages of the record are latched.
+    fn rewrites(&self, tree: PageId);
+    /// The primary is to free these trees: who dropped them has committed, or who made them has not. The record at `at` is applied.
+    fn drops(&self, trees: Vec<PageId>, at: Lsn);
     /// The record at `lsn` is applied.
     fn after(&self, lsn: Lsn, record: &Record<'_>, tracker: &TxnTracker) -> Result<()>;
     /// These versions are of transactions that the commit record at `lsn` has ended: older snapshots may need them.
@@ -181,8 +185,10 @@ impl Replay {
             }
             apply.record(block.lsn, lsn, &record, &mut self.tracker)?;
             let released = self.tracker.take_released();
+            let dropped = self.tracker.take_dropped();
             match site.beside {
                 Some(beside) => {
+                    beside.drops(dropped, lsn);
                     beside.after(lsn, &record, &self.tracker)?;
                     match record.kind == Kind::Commit && !released.is_empty() {
                         true => beside.committed(lsn, released),

@@ -122,6 +122,8 @@ pub(crate) struct TxnTracker {
     pub(super) committed_ids: Recent<TxnId>,
     pub(super) rolled_forward: u64,
     defers: BTreeMap<TxnId, BTreeSet<Space>>,
+    /// Trees that are to be freed from now on, since this was last taken.
+    dropped: Vec<PageId>,
     /// Defers taken back by a rollback to a savepoint.
     forgotten: Recent<(TxnId, Space)>,
     pub(super) pending: BTreeSet<Space>,
@@ -339,8 +341,22 @@ impl TxnTracker {
         self.committed_ids.insert(id);
         let freed = self.defers.remove(&id).unwrap_or_default();
         if !planted(Bug::ForgetPendingFree) {
-            self.pending.extend(freed);
+            freed
+                .into_iter()
+                .for_each(|space| self.will_be_freed(space));
         }
+    }
+
+    fn will_be_freed(&mut self, space: Space) {
+        self.pending.insert(space);
+        if let Space::Tree(root) = space {
+            self.dropped.push(root);
+        }
+    }
+
+    /// Trees that are to be freed since the last call: who dropped them has committed, or who made them has not.
+    pub(super) fn take_dropped(&mut self) -> Vec<PageId> {
+        std::mem::take(&mut self.dropped)
     }
 
     pub(super) fn finish(self, resolved: Vec<ResolvedUnit>, end: Lsn) -> Recovered {
@@ -472,7 +488,7 @@ impl TxnTracker {
                 let (_, rest) = record::parse_clr(record.body)?;
                 let (owned, space) = parse_clr_space(rest)?;
                 if owned {
-                    self.pending.insert(space);
+                    self.will_be_freed(space);
                     self.done.remove(&space);
                     if let Some(loser) = self.active.get_mut(&id) {
                         loser.owned.remove(&space);
@@ -511,7 +527,7 @@ impl TxnTracker {
             let spaces = self.forgetting.remove(&record.txn).unwrap_or_default();
             for space in spaces {
                 self.done.remove(&space);
-                self.pending.insert(space);
+                self.will_be_freed(space);
             }
         }
         Some(())
@@ -551,6 +567,7 @@ impl TxnTracker {
         self.done.turn();
         self.freed_chunks.turn();
         self.given_up.turn();
+        self.dropped = Vec::new();
         // What this checkpoint did not list, and no record since the one before made, nobody asks for any more.
         let now = self.checkpoints;
         self.decisions.retain(|_, (_, heard)| *heard == now);

@@ -49,10 +49,10 @@ use crate::page::{Head, Page, PageType};
 use crate::planted::{Bug, planted};
 use crate::sync::Mutex;
 use crate::txn::{ReadView, Sight};
-use daruma_base::{PageId, TxnId};
+use daruma_base::{Lsn, PageId, TxnId};
 use key_locks::KeyLocks;
 use ranges::Ranges;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Deeper than any tree that fits a database: a longer descent means a damaged tree.
@@ -73,6 +73,10 @@ pub struct Tree {
     shape: Mutex<()>,
     /// Pages unlinked so far: a reader between pages that finds it changed starts again from its key.
     unlinks: AtomicU64,
+    /// On a secondary, the position of the log from which on it is another node's to free: snapshots from there on do not read it.
+    dropped_at: AtomicU64,
+    /// On a secondary: pages of it are free, or another's.
+    is_freed: AtomicBool,
     key_locks: KeyLocks,
     ranges: Ranges,
     /// Live entries, -1 until first asked for.
@@ -110,6 +114,8 @@ impl Tree {
             creator,
             shape: Mutex::new(()),
             unlinks: AtomicU64::new(0),
+            dropped_at: AtomicU64::new(u64::MAX),
+            is_freed: AtomicBool::new(false),
             key_locks: KeyLocks::new(),
             ranges: Ranges::default(),
             count: AtomicI64::new(-1),
@@ -126,6 +132,15 @@ impl Tree {
     /// A page leaves the tree; those that change with it are latched.
     pub(crate) fn note_unlinked(&self) {
         self.unlinks.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn note_dropped(&self, at: Lsn) {
+        self.dropped_at.fetch_min(at.0, Ordering::AcqRel);
+    }
+
+    /// Its caller has latched what it is about to free.
+    pub(crate) fn note_freed(&self) {
+        self.is_freed.store(true, Ordering::Release);
     }
 
     /// Keeps the tree from splitting and shrinking: for a check that walks it.
@@ -243,15 +258,25 @@ impl Tree {
     // --- descending ---------------------------------------------------------------------------------------------
 
     fn check_page(&self, db: &Database, page: &Page, id: PageId) -> Result<()> {
+        self.check_kept()?;
         if page.page_type() == Some(PageType::Tree) && page.tree() == self.id.0 {
             return Ok(());
         }
         Err(self.damaged(db, id, "it does not belong to its tree"))
     }
 
+    /// Fails with `YoungerThanSnapshot` when redo has begun to free its pages. Whoever holds the latch of a page and finds that it has
+    /// not may read that page.
+    fn check_kept(&self) -> Result<()> {
+        match self.is_freed.load(Ordering::Acquire) {
+            true => Err(StorageError::YoungerThanSnapshot),
+            false => Ok(()),
+        }
+    }
+
     pub(crate) fn read_page<'a>(&self, db: &'a Database, id: PageId) -> Result<PageRead<'a>> {
         let page = db.pool().read(db.store(), id);
-        let page = page.map_err(|e| e.within(self.id.0))?;
+        let page = page.map_err(|e| self.check_kept().err().unwrap_or(e.within(self.id.0)))?;
         self.check_page(db, &page, id)?;
         Ok(page)
     }
@@ -378,9 +403,14 @@ impl Tree {
         }
     }
 
-    /// May the view read this tree? Fails with `YoungerThanSnapshot` when its creator committed behind the snapshot.
+    /// May the view read this tree? Fails with `YoungerThanSnapshot` when its creator committed behind the snapshot, or, on a
+    /// secondary, when it was dropped before.
     #[inline]
     pub fn check_age(&self, view: &ReadView) -> Result<()> {
+        let dropped_at = Lsn(self.dropped_at.load(Ordering::Acquire));
+        if view.position().is_some_and(|at| at >= dropped_at) {
+            return Err(StorageError::YoungerThanSnapshot);
+        }
         let is_old = self.creator < view.horizon() || !view.is_younger(self.creator);
         match is_old || planted(Bug::ReadYounger) {
             true => Ok(()),

@@ -256,7 +256,8 @@ impl Scan {
                 after,
             } => {
                 let next = db.pool().read(db.store(), *page);
-                let next = next.map_err(|e| e.within(tree.id().0))?;
+                let next =
+                    next.map_err(|e| tree.check_kept().err().unwrap_or(e.within(tree.id().0)))?;
                 if tree.unlinks.load(Ordering::SeqCst) == *unlinks {
                     tree.check_page(db, &next, *page)?;
                     if !next.is_leaf() {

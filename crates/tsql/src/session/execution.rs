@@ -627,6 +627,15 @@ impl<'a> Execution<'a> {
         if level == IsolationLevel::Snapshot && table.kind == TableKind::User {
             self.check_snapshot(table, settings.allow_snapshot)?;
         }
+        if table.database.is_secondary() {
+            // Nothing can be locked there, whatever hints say.
+            return Ok(match level {
+                IsolationLevel::ReadUncommitted | IsolationLevel::ReadCommitted => {
+                    Isolation::ReadCommittedSnapshot
+                }
+                _ => Isolation::Snapshot,
+            });
+        }
         let committed = match settings.read_committed_snapshot {
             true => Isolation::ReadCommittedSnapshot,
             false => Isolation::ReadCommitted,

@@ -544,7 +544,9 @@ impl Execution<'_> {
         loop {
             attempts += 1;
             match work() {
-                Err(error) if self.is_behind(&error) && attempts < ATTEMPTS_MAX => {}
+                Err(error) if self.is_behind(&error) && attempts < ATTEMPTS_MAX => {
+                    self.state.follow_definitions()?;
+                }
                 other => return other,
             }
         }
@@ -552,7 +554,14 @@ impl Execution<'_> {
 
     /// Would the statement, begun anew, see what has changed? A snapshot of its own is as new as itself.
     fn is_behind(&self, error: &SqlError) -> bool {
-        let reads_snapshot = || self.state.settings.borrow().isolation == IsolationLevel::Snapshot;
+        let reads_snapshot = || {
+            let is_secondary = self.state.database.borrow().availability().is_secondary();
+            match self.state.settings.borrow().isolation {
+                IsolationLevel::Snapshot => true,
+                IsolationLevel::RepeatableRead | IsolationLevel::Serializable => is_secondary,
+                _ => false,
+            }
+        };
         match error.number {
             2801 => true,
             3961 => !reads_snapshot(),

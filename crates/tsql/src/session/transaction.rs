@@ -488,7 +488,20 @@ impl SessionState {
         if !entry.is_system() {
             entry.check_admits(self.entry.spid)?;
         }
-        Ok(entry.open()?.catalog.current())
+        let open = entry.open()?;
+        if availability.is_secondary() && open.catalog.follow()? {
+            self.instance.bump_catalog_version();
+        }
+        Ok(open.catalog.current())
+    }
+
+    /// Plans that were made with definitions which redo has changed since are not used again, in the present database.
+    pub(crate) fn follow_definitions(&self) -> Result<()> {
+        let entry = self.database.borrow();
+        if entry.availability().is_secondary() && entry.open()?.catalog.follow()? {
+            self.instance.bump_catalog_version();
+        }
+        Ok(())
     }
 
     /// Error 3906 where nothing but redo changes the database.
