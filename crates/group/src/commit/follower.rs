@@ -121,6 +121,13 @@ pub struct Follower {
     standing: Option<Standing>,
 }
 
+/// What no cut may reach; see [`Follower::let_go`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    quorum: Lsn,
+    kept: Lsn,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Standing {
     before: EpochId,
@@ -188,11 +195,25 @@ impl Follower {
     }
 
     /// What lies above `applied`, the position up to which pages have the log, is given up where the next primary lacks it: an
-    /// administrator has decided so.
-    pub fn let_go(&mut self, applied: Lsn) {
+    /// administrator has decided so, or that primary has all that was acknowledged. What counted before, for
+    /// [`Follower::keep_again`] once that primary is taken.
+    pub fn let_go(&mut self, applied: Lsn) -> Kept {
         assert!(!self.following, "a primary's log is not given up");
+        let before = Kept {
+            quorum: self.quorum,
+            kept: self.kept,
+        };
         self.quorum = self.quorum.min(applied);
         self.kept = self.kept.min(applied);
+        before
+    }
+
+    /// One primary was taken, and what was let go of for it counts again: the next one is another. What that one cut off is gone.
+    pub fn keep_again(&mut self, before: Kept) {
+        self.quorum = self.quorum.max(before.quorum.min(self.end));
+        if !self.following {
+            self.kept = self.kept.max(before.kept);
+        }
     }
 
     /// Takes an event.

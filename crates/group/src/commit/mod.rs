@@ -36,7 +36,7 @@ pub use ballot::{
 };
 pub use clocks::{Clock, Clocks};
 pub use epoch::{Epoch, EpochId, Fork, HISTORY_MAX, History};
-pub use follower::{Follower, FollowerInput, FollowerOutput};
+pub use follower::{Follower, FollowerInput, FollowerOutput, Kept};
 pub use judge::{Record, Reply, Request, Verdict};
 pub use listing::{Listing, Word};
 #[cfg(feature = "planted-bugs")]

@@ -53,6 +53,8 @@ struct State {
     failed: Option<String>,
     /// An administrator has given up what the primary of this epoch lacks. Another one may have it, or lack more.
     gives_up: Option<EpochId>,
+    /// The newest epoch in which a primary has presented itself, also while nothing is taken.
+    heard: EpochId,
     /// What it lacks is on pages, and could not be cut off.
     cut_refused: bool,
     stopped: bool,
@@ -61,9 +63,28 @@ struct State {
 }
 
 impl State {
+    /// A primary leads in this epoch: a word about what another one lacks, which leads no more, is void.
+    fn hear(&mut self, epoch: EpochId) {
+        if epoch.number > self.heard.number {
+            self.heard = epoch;
+        }
+        let is_older = |given: &mut EpochId| given.number < epoch.number;
+        let _ = self.gives_up.take_if(is_older);
+    }
+
+    /// The epoch of the primary of now, as far as is known.
+    fn newest(&self) -> EpochId {
+        let promised = self.machine.promised();
+        match self.heard.number > promised.number {
+            true => self.heard,
+            false => promised,
+        }
+    }
+
     fn following(&self) -> Following {
         match self.parted {
             _ if self.rests => Following::Resting,
+            _ if self.failed.is_some() => Following::Nobody,
             Some((fork, _)) => Following::Parted(fork),
             None if self.machine.is_following() => Following::Primary,
             None => Following::Nobody,
@@ -132,6 +153,7 @@ impl Followed {
                 has_followed: false,
                 failed: None,
                 gives_up: None,
+                heard: EpochId::default(),
                 cut_refused: false,
                 stopped: false,
                 redo: Rate::default(),
@@ -198,7 +220,7 @@ impl Followed {
         } else if let Some((_, epoch)) = state.parted.take() {
             state.gives_up = Some(epoch);
         } else if state.cut_refused {
-            state.gives_up = Some(state.machine.promised());
+            state.gives_up = Some(state.newest());
         }
         drop(state);
         for link in links {
@@ -279,8 +301,12 @@ impl Followed {
     /// A message about this database came.
     pub fn received(&self, link: &Arc<Link>, message: &Message) -> Result<(), LinkError> {
         let is_deaf = {
-            let state = self.state.lock();
-            state.rests || state.failed.is_some()
+            let mut state = self.state.lock();
+            let is_deaf = state.rests || state.failed.is_some();
+            if let (true, Message::Lead { lead, .. }) = (is_deaf, message) {
+                state.hear(lead.epoch);
+            }
+            is_deaf
         };
         if is_deaf {
             // What was under way when it began to rest, or failed.
@@ -401,14 +427,15 @@ impl Followed {
         let own = state.record;
         let is_listed = own.primary == self.me && own.members.contains(link.peer().replica);
         let lacks_nothing = is_listed && own.epoch.number < lead.epoch.number;
-        // A word about what another primary lacks, which leads no more.
-        let is_later = |given: &mut EpochId| given.number < lead.epoch.number;
-        let _ = state.gives_up.take_if(is_later);
+        state.hear(lead.epoch);
         let is_given_up = state.gives_up.is_some_and(|e| e.is_same(lead.epoch));
-        if (lacks_nothing || is_given_up) && !state.machine.is_following() {
-            state.machine.let_go(self.log.applied());
+        let lets_go = (lacks_nothing || is_given_up) && !state.machine.is_following();
+        let before = lets_go.then(|| state.machine.let_go(self.log.applied()));
+        let taken = self.step_latched(&mut state, Some(link), input, None, Some(lead.record));
+        if let Some(before) = before {
+            state.machine.keep_again(before);
         }
-        self.step_latched(&mut state, Some(link), input, None, Some(lead.record))
+        taken
     }
 
     fn take(&self, link: &Arc<Link>, block: &Block) -> Result<(), LinkError> {

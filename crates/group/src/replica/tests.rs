@@ -760,6 +760,69 @@ fn only_a_cut_that_pages_forbid_leads_to_other_pages() {
     }
 }
 
+#[test]
+fn what_pages_keep_from_one_primary_is_kept_from_the_next_that_could_cut_it_off() {
+    let group = Group::new(3, LONG);
+    let links = [group.connect(1, 0), group.connect(2, 0)];
+    group.wait_synchronized(0, 1);
+    group.wait_synchronized(0, 2);
+    links[0].close();
+    let shared = group.commit(0, "on 2 as well");
+    links[1].close();
+    let alone = group.commit(0, "acknowledged by the old primary alone");
+    let log = &group.servers[0].log;
+    log.change(|s| s.may_apply = shared.0);
+    promote_by_force(&group, 1, 0);
+    group.follow(0);
+    group.connect(1, 0);
+    let old = group.followed(0);
+    assert!(matches!(old.wait_following(LONG), Following::Parted(_)));
+    // 1 lacks what is on pages.
+    old.rest(false, &group.links_of(0));
+    assert!(matches!(old.wait_following(LONG), Following::Parted(_)));
+    assert!(old.lacks_pages());
+    promote_by_force(&group, 2, 1 << 40);
+    let epoch = group.led(2).epoch();
+    group.connect(2, 0);
+    wait_until("the next primary", || old.promised() == epoch);
+    assert!(matches!(old.following(), Following::Parted(_)));
+    assert_eq!(log.state.lock().end(), alone.0);
+    old.rest(false, &group.links_of(0));
+    assert_eq!(old.wait_following(LONG), Following::Primary);
+    assert_eq!(log.state.lock().end(), shared.0);
+}
+
+#[test]
+fn what_a_cut_could_not_take_back_is_given_up_to_the_primary_of_that_time_alone() {
+    let (group, _) = parted_group(Lsn::NONE);
+    let on_pages = || LogError::Needed("a page has it".into());
+    group.servers[0]
+        .log
+        .change(|s| s.cut_fails = Some(on_pages));
+    let link = group.connect(1, 0);
+    let old = group.followed(0);
+    assert!(matches!(old.wait_following(LONG), Following::Parted(_)));
+    old.rest(false, &group.links_of(0));
+    wait_until("the cut", || old.failure().is_some());
+    assert!(old.lacks_pages());
+    assert_eq!(old.following(), Following::Nobody);
+    link.close();
+    promote_by_force(&group, 2, 1 << 40);
+    group.connect(2, 0);
+    wait_until("the next primary", || !old.lacks_pages());
+    // Nothing is taken any more, and the word is about whoever has been heard of.
+    old.rest(false, &[]);
+    assert!(old.lacks_pages());
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let limit = Instant::now() + LONG;
+    while !is_so() {
+        assert!(Instant::now() < limit, "{what} never came");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// It has a copy and goes on saying what that has, as one that has become a replica with the configuration only.
 #[test]
 fn who_is_to_get_no_log_is_fed_no_more_whatever_it_has() {

@@ -22,18 +22,18 @@ pub enum Cut {
 
 impl Secondary {
     /// Takes away the log from `at` on, a block boundary, durably. Below `known` pages may have what they like; `at` below that, or
-    /// none, has every page on disk looked at, and nothing is cut when one is newer.
+    /// none, has every page on disk looked at, and nothing is cut when one is newer, or damaged.
     ///
     /// # Errors
-    /// When the disk fails, or a page cannot be read.
+    /// When the disk fails.
     pub fn cut_tail(&self, at: Lsn, known: Option<Lsn>) -> Result<Cut> {
         if self.applied() > at {
             return Ok(Cut::Needed("it is applied".into()));
         }
         if known.is_none_or(|known| at < known) {
             reached!("secondary.cut.looked");
-            if let Some(page) = self.page_beyond(at)? {
-                return Ok(Cut::Needed(format!("page {page:?} has it")));
+            if let Some(why) = self.page_beyond(at)? {
+                return Ok(Cut::Needed(why));
             }
         }
         self.db.cut_log_tail(at)?;
@@ -41,8 +41,8 @@ impl Secondary {
         Ok(Cut::Done)
     }
 
-    /// A page on disk that has something from `at` on.
-    fn page_beyond(&self, at: Lsn) -> Result<Option<PageId>> {
+    /// What a page on disk has from `at` on. One that is damaged may have anything, and has to come from elsewhere as well.
+    fn page_beyond(&self, at: Lsn) -> Result<Option<String>> {
         let files = &self.db.store().files;
         let mut page = Page::zeroed();
         for file in files.infos() {
@@ -52,10 +52,15 @@ impl Secondary {
                 if crate::copy::is_made_anew(id) {
                     continue;
                 }
-                files.read(id, &mut page)?;
+                match files.read(id, &mut page) {
+                    Err(error) if error.damaged_page().is_some() => {
+                        return Ok(Some(error.to_string()));
+                    }
+                    read => read?,
+                }
                 let is_written = page.page_type().is_some_and(|t| t != PageType::Boot);
                 if is_written && page.lsn() >= at {
-                    return Ok(Some(id));
+                    return Ok(Some(format!("page {id:?} has it")));
                 }
             }
         }
