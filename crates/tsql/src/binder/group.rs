@@ -266,13 +266,13 @@ impl GroupState {
         is_put
     }
 
-    /// Was anything found that is more than a column?
+    /// Was anything found?
     fn put_keys(&self, scalar: &mut Scalar) -> bool {
         let is_it = |(key, _): &&(Scalar, ColId)| key.is_same(scalar);
         if let Some((_, id)) = self.keys.iter().find(is_it) {
-            let was_column = scalar.as_column().is_some();
+            // What is computed of a column, too, was bound as what is never NULL.
             scalar.kind = Kind::Column(*id);
-            return !was_column;
+            return true;
         }
         let mut is_put = false;
         scalar.for_each_child_mut(&mut |child| is_put |= self.put_keys(child));

@@ -214,8 +214,11 @@ impl Execution<'_> {
         if let Err(error) = self.state.check_cancel() {
             return Err(self.fail(error));
         }
-        if has_passed {
-            self.declare_passed(place).map_err(|e| self.fail(e))?;
+        if has_passed && let Err(error) = self.declare_passed(place) {
+            match self.fail(error) {
+                Stop::Statement => {}
+                stop => return Err(stop),
+            }
         }
         match with_stack(|| self.run_statement(statement)) {
             Err(Stop::Statement) => Ok(Flow::Next),
