@@ -57,6 +57,14 @@ fn what_stands_side_by_side_is_answered_at_every_length() {
                 &out[..out.len().min(300)]
             );
         }
+        let inner = "SELECT 1 a".to_string();
+        let nested = (0..10).fold(inner, |inner, level| {
+            let each = |n| format!("SUM(a) OVER (ORDER BY a + {n})");
+            let list: Vec<String> = (0..30).map(|n| each(100 * level + n)).collect();
+            format!("SELECT {} AS a FROM ({inner}) t", list.join(" + "))
+        });
+        let out = client.run(&nested);
+        assert!(out.contains("Msg 8623,"), "{}", &out[..out.len().min(300)]);
         for (windows, told) in [(100, "(1 row"), (1_000, "Msg 8623,")] {
             let each = |n| format!("SUM(a) OVER (ORDER BY a + {n})");
             let list: Vec<String> = (0..windows).map(each).collect();

@@ -44,6 +44,8 @@ pub struct Planner<'c> {
     depth: u32,
     /// Right sides of joins within right sides of joins.
     join_levels: u32,
+    /// Different windows above what is planned.
+    windows: usize,
     /// What is planned runs again for rows around it.
     is_repeated: bool,
     /// Collations of the columns made here; their numbers follow the binder's.
@@ -77,6 +79,7 @@ impl<'c> Planner<'c> {
             extra: Vec::new(),
             depth: 0,
             join_levels: 0,
+            windows: 0,
             is_repeated: false,
             base: HashMap::new(),
             inputs: Vec::new(),

@@ -12,8 +12,22 @@ use crate::executor::plan::*;
 use daruma_value::DataType;
 use std::sync::Arc;
 
-/// Different windows of one query: each is a step, or two, on top of the others, and they are walked on the stack.
+/// Different windows of a query and those within it: each is a step, or two, on top of the others, and they are walked on the stack.
 const WINDOWS_MAX: usize = 100;
+
+fn different(calls: &[&(ColId, WindowCall)]) -> usize {
+    let is_first = |at: usize, call: &WindowCall| {
+        let before = calls[..at].iter();
+        let is_same =
+            |(_, c): &&(ColId, WindowCall)| c.partition == call.partition && c.order == call.order;
+        !before.copied().any(|c| is_same(&c))
+    };
+    let calls = calls.iter().enumerate();
+    calls
+        .filter(|(at, (_, call))| is_first(*at, call))
+        .take(WINDOWS_MAX + 1)
+        .count()
+}
 
 impl Planner<'_> {
     /// Calls with the same partition and order share a sort.
@@ -40,14 +54,16 @@ impl Planner<'_> {
                 .chain(call.order.iter().map(|(s, _)| s));
             parts.for_each(|s| s.columns(&mut needed));
         }
-        let mut node = self.node(input, &needed)?;
+        let own = different(&wanted);
+        self.windows += own;
+        let input = match self.windows <= WINDOWS_MAX {
+            true => self.node(input, &needed),
+            false => Err(too_complex()),
+        };
+        self.windows -= own;
+        let mut node = input?;
         let mut left = wanted;
-        let mut steps = 0;
         while let Some((_, first)) = left.first() {
-            steps += 1;
-            if steps > WINDOWS_MAX {
-                return Err(too_complex());
-            }
             let first = first.clone();
             let (now, later): (Vec<_>, Vec<_>) = left
                 .into_iter()

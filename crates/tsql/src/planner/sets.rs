@@ -30,7 +30,11 @@ impl Planner<'_> {
             }
             // What any of the others has goes: one step, however many they are.
             SetOp::Except if nodes.len() > 1 => {
-                let others = concat(nodes.split_off(1), &set.columns);
+                let mut others = nodes.split_off(1);
+                let others = match others.len() {
+                    1 => others.remove(0),
+                    _ => concat(others, &set.columns),
+                };
                 let first = nodes.remove(0);
                 Ok(hashed(true, first, others, set, &collations))
             }
