@@ -54,10 +54,9 @@ impl Catalog {
     /// Loads all definitions.
     pub fn open(db: &Arc<Database>) -> Result<Catalog> {
         // Before they are read: what is changed later is read again.
-        let as_of = db.definitions_position();
-        let print = match db.is_secondary() {
+        let (print, as_of) = match db.is_secondary() {
             true => rows::fingerprint(db)?,
-            false => 0,
+            false => (0, Lsn::NONE),
         };
         let (mut snapshot, statistics) = load(db)?;
         snapshot.set_version(1);
@@ -72,34 +71,33 @@ impl Catalog {
         })
     }
 
-    /// On a secondary: reads the definitions again when redo has shown others since. `true`: they are new.
+    /// On a secondary: reads the definitions again when redo has shown others since, and calls `changed` before anybody takes them for
+    /// those that he knew.
     ///
     /// # Errors
-    /// When they cannot be read: then those of before stay.
-    pub fn follow(&self) -> Result<bool> {
-        let is_behind = || {
-            let position = self.db.definitions_position();
-            (position.0 > self.as_of.load(Ordering::Acquire)).then_some(position)
-        };
-        if is_behind().is_none() {
-            return Ok(false);
+    /// When they cannot be read: then those of before stay until the next call.
+    pub fn follow(&self, changed: impl FnOnce()) -> Result<()> {
+        let is_behind = || self.db.definitions_position().0 > self.as_of.load(Ordering::Acquire);
+        if !is_behind() {
+            return Ok(());
         }
         let _publishing = self.publishing.lock();
-        let Some(position) = is_behind() else {
-            return Ok(false);
-        };
-        // Most of it is counters, which are no definitions.
-        let print = rows::fingerprint(&self.db)?;
-        if self.print.swap(print, Ordering::AcqRel) == print {
-            self.as_of.store(position.0, Ordering::Release);
-            return Ok(false);
+        if !is_behind() {
+            return Ok(());
         }
-        let (mut snapshot, _) = load(&self.db)?;
-        let mut current = self.current.write();
-        snapshot.set_version(current.version() + 1);
-        *current = Arc::new(snapshot);
-        self.as_of.store(position.0, Ordering::Release);
-        Ok(true)
+        // Most of what changes is counters, which are no definitions.
+        let (print, as_of) = rows::fingerprint(&self.db)?;
+        if self.print.load(Ordering::Acquire) != print {
+            let (mut snapshot, _) = load(&self.db)?;
+            let mut current = self.current.write();
+            snapshot.set_version(current.version() + 1);
+            *current = Arc::new(snapshot);
+            drop(current);
+            self.print.store(print, Ordering::Release);
+            changed();
+        }
+        self.as_of.store(as_of.0, Ordering::Release);
+        Ok(())
     }
 
     /// The database whose catalog this is.

@@ -5,6 +5,7 @@
 
 use crate::alone::Alone;
 use crate::error::{CatalogError, Result};
+use daruma_base::Lsn;
 use daruma_storage::{
     Batch, BlobRef, Database, Durability, Isolation, ReadView, ScanSpec, Txn, WriteOutcome,
 };
@@ -100,13 +101,13 @@ pub(crate) fn delete(txn: &Txn, key: &[u8]) -> Result<()> {
     Err(CatalogError::Contended { key: key.to_vec() })
 }
 
-/// All rows of one kind, in key order.
-/// A digest of all rows but those of counters and statistics, and of who wrote them, as of now.
-pub(crate) fn fingerprint(db: &Arc<Database>) -> Result<u64> {
+/// A digest of all rows but those of counters and statistics, and of who wrote them, and the position of the log that it is of.
+pub(crate) fn fingerprint(db: &Arc<Database>) -> Result<(u64, Lsn)> {
     let alone = Alone::new(db);
     let txn = alone.begin();
     let tree = db.tree(db.catalog_tree())?;
-    let mut scan = tree.scan(&txn.view(Isolation::Snapshot), ScanSpec::all());
+    let view = txn.view(Isolation::Snapshot);
+    let mut scan = tree.scan(&view, ScanSpec::all());
     let (mut batch, mut digest) = (Batch::new(), DefaultHasher::new());
     while scan.next(&mut batch)? {
         for i in 0..batch.len() {
@@ -117,9 +118,10 @@ pub(crate) fn fingerprint(db: &Arc<Database>) -> Result<u64> {
         }
     }
     txn.commit(Durability::Delayed)?;
-    Ok(digest.finish())
+    Ok((digest.finish(), view.position().unwrap_or(Lsn::NONE)))
 }
 
+/// All rows of one kind, in key order.
 pub(crate) fn read_all<T: DeserializeOwned>(txn: &Txn, kind: u8) -> Result<Vec<(Vec<u8>, T)>> {
     let db = txn.database();
     let tree = db.tree(db.catalog_tree())?;

@@ -143,6 +143,10 @@ pub fn listed(index: &Page) -> Vec<PageId> {
 }
 
 fn damaged(db: &Database, page: PageId, what: &str) -> StorageError {
+    if db.is_secondary() {
+        // The primary has freed it, and spared nobody here: the connection was lost meanwhile.
+        return StorageError::YoungerThanSnapshot;
+    }
     StorageError::DamagedPage {
         page,
         path: db.store().files.path(page.file),

@@ -343,7 +343,7 @@ impl Database {
         }
     }
 
-    /// Where the log was when redo had last shown definitions that another node has changed.
+    /// Where the log was when redo last came to definitions that another node has changed: a snapshot from there on has them.
     pub fn definitions_position(&self) -> Lsn {
         Lsn(self.definitions.load(Ordering::Acquire))
     }

@@ -61,7 +61,8 @@ impl Readers {
     }
 
     fn note_definitions(&self, txn: TxnId, ops: Option<Ops<'_>>) {
-        if txn != TxnId::NONE && ops.is_some_and(|ops| ops.tree == CATALOG_ROOT) {
+        let counts = self.are_told() && txn != TxnId::NONE;
+        if counts && ops.is_some_and(|ops| ops.tree == CATALOG_ROOT) {
             self.definers.lock().insert(txn);
         }
     }
@@ -154,6 +155,7 @@ impl Beside for Readers {
             }
             Kind::Owned => {
                 if let Some(root) = tree_of(record) {
+                    self.freed.lock().retain(|freed| *freed != root);
                     self.dropped.lock().remove(&root);
                     self.db.renew_tree(root, record.txn);
                 }

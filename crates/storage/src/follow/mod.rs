@@ -231,12 +231,14 @@ impl Secondary {
     fn feed(&self, replay: &mut Replay, block: &Block, end: Lsn) -> Result<()> {
         replay.feed(self.site(), block)?;
         self.applied.store(end.0, Ordering::Release);
-        self.db.store().log.shown().store(end.0, Ordering::Release);
-        if self.readers.take_new_definitions() {
+        let has_new_definitions = self.readers.take_new_definitions();
+        if has_new_definitions {
+            // Before they are shown: whoever sees them knows that they are new.
             self.db.set_definitions_position(end);
-            if let Some(told) = self.told_definitions.get() {
-                told();
-            }
+        }
+        self.db.store().log.shown().store(end.0, Ordering::Release);
+        if has_new_definitions && let Some(told) = self.told_definitions.get() {
+            told();
         }
         if !self.readers.are_told() && replay.tracker().is_complete() && end >= self.floor() {
             self.tell_readers(replay);

@@ -658,6 +658,12 @@ pub fn run_assignment(plan: &Arc<SelectPlan>, host: &dyn Host) -> Result<u64> {
         }
         Ok(())
     })();
+    if let Err(error) = &outcome
+        && matches!(error.number, 2801 | 3961)
+    {
+        // It may begin anew.
+        return outcome.map(|()| rows);
+    }
     // Variables keep what rows before an error gave them.
     for (step, last) in plan.assignments.iter().zip(last) {
         if let Some(value) = last {

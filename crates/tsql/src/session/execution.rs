@@ -72,6 +72,8 @@ pub struct Execution<'a> {
     pub(crate) written: RefCell<Option<String>>,
     /// The columns of a result set were sent, its end was not.
     pub(crate) rows_open: Cell<bool>,
+    /// The running statement, or this attempt at it, has sent rows to the client.
+    given: Cell<bool>,
     /// A table of the statement has the hint NOWAIT: nothing it does waits for locks.
     nowait: Cell<bool>,
     /// Columns of the result set at hand that SET TEXTSIZE cuts.
@@ -112,6 +114,7 @@ impl<'a> Execution<'a> {
             last_written: Cell::new(None),
             written: RefCell::new(None),
             rows_open: Cell::new(false),
+            given: Cell::new(false),
             nowait: Cell::new(false),
             cut: RefCell::default(),
             described: RefCell::new(None),
@@ -240,6 +243,16 @@ impl<'a> Execution<'a> {
         }
     }
 
+    /// Whether the running statement has given rows to anybody who cannot take them back.
+    pub(super) fn has_given(&self) -> bool {
+        self.given.get()
+    }
+
+    /// Sets it, for the time of an attempt; what it was before.
+    pub(super) fn set_given(&self, has_given: bool) -> bool {
+        self.given.replace(has_given)
+    }
+
     pub(crate) fn send_row(&self, row: &[Value]) -> Result<()> {
         if let Some(rows) = self.captured.borrow_mut().as_mut() {
             // A copy of each row: what they hold together is looked at as they come.
@@ -247,6 +260,7 @@ impl<'a> Execution<'a> {
             rows.push(row.to_vec());
             return Ok(());
         }
+        self.given.set(true);
         self.harden_marks_of_row()?;
         let cut = self.cut_row(row);
         let row = cut.as_deref().unwrap_or(row);

@@ -438,8 +438,6 @@ impl Session {
             return RequestEnd::Disconnect;
         }
         s.start_request(text);
-        // What fails here fails with the first statement.
-        let _ = s.follow_definitions();
         let execution = Execution::new(s, sink);
         s.late.set_tail(true);
         let ended = work(&execution);

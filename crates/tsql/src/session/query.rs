@@ -96,6 +96,7 @@ impl Execution<'_> {
         query: &Query,
         statement: &Statement,
     ) -> Result<Arc<SelectPlan>> {
+        self.state.follow_definitions()?;
         self.note_planned();
         self.shared_plan(statement.span.start, Some(statement.span), || {
             self.with_access(Some(&statement.kind), || prepare_select(query, self))
@@ -104,11 +105,21 @@ impl Execution<'_> {
 
     /// Sends all rows.
     fn stream(&self, plan: &Arc<SelectPlan>, rows_max: u64) -> Result<u64> {
-        self.send_columns(plan.columns())?;
-        let mut stream = open(plan, self)?;
         let mut batch = RowBatch::new();
+        let opened = open(plan, self).and_then(|mut stream| {
+            let has_rows = stream.next(&mut batch)?;
+            Ok((stream, has_rows))
+        });
+        // A statement that is to begin anew has shown nothing.
+        if let Err(error) = &opened
+            && matches!(error.number, 2801 | 3961)
+        {
+            return Err(error.clone());
+        }
+        self.send_columns(plan.columns())?;
+        let (mut stream, mut has_rows) = opened?;
         let mut count = 0;
-        while stream.next(&mut batch)? {
+        while has_rows {
             self.state.check_cancel()?;
             for row in batch.rows() {
                 self.send_row(row)?;
@@ -117,6 +128,7 @@ impl Execution<'_> {
                     return Ok(count);
                 }
             }
+            has_rows = stream.next(&mut batch)?;
         }
         Ok(count)
     }

@@ -540,31 +540,46 @@ impl Execution<'_> {
     /// A definition that changed while the statement waited for it: plan and run once more.
     pub(crate) fn retry_on_change<T>(&self, work: impl Fn() -> Result<T>) -> Result<T> {
         const ATTEMPTS_MAX: u32 = 5;
+        let before = self.set_given(false);
+        let captured = self.captured_rows();
         let mut attempts = 0;
-        loop {
+        let done = loop {
             attempts += 1;
             match work() {
-                Err(error) if self.is_behind(&error) && attempts < ATTEMPTS_MAX => {
-                    self.state.follow_definitions()?;
+                Err(error)
+                    if self.is_behind(&error) && !self.has_given() && attempts < ATTEMPTS_MAX =>
+                {
+                    self.forget_captured(captured);
                 }
-                other => return other,
+                other => break other,
             }
+        };
+        self.set_given(before || self.has_given());
+        done
+    }
+
+    /// Rows that INSERT .. EXEC has taken so far.
+    fn captured_rows(&self) -> usize {
+        self.captured.borrow().as_ref().map_or(0, Vec::len)
+    }
+
+    fn forget_captured(&self, from: usize) {
+        if let Some(rows) = self.captured.borrow_mut().as_mut() {
+            rows.truncate(from);
         }
     }
 
     /// Would the statement, begun anew, see what has changed? A snapshot of its own is as new as itself.
     fn is_behind(&self, error: &SqlError) -> bool {
-        let reads_snapshot = || {
-            let is_secondary = self.state.database.borrow().availability().is_secondary();
-            match self.state.settings.borrow().isolation {
-                IsolationLevel::Snapshot => true,
-                IsolationLevel::RepeatableRead | IsolationLevel::Serializable => is_secondary,
-                _ => false,
-            }
+        let keeps_snapshot = || {
+            let isolation = self.state.settings.borrow().isolation;
+            isolation != IsolationLevel::ReadCommitted
+                && isolation != IsolationLevel::ReadUncommitted
+                && (self.state.trancount.get() > 0 || isolation == IsolationLevel::Snapshot)
         };
         match error.number {
             2801 => true,
-            3961 => !reads_snapshot(),
+            3961 => !keeps_snapshot(),
             _ => false,
         }
     }

@@ -489,8 +489,8 @@ impl SessionState {
             entry.check_admits(self.entry.spid)?;
         }
         let open = entry.open()?;
-        if availability.is_secondary() && open.catalog.follow()? {
-            self.instance.bump_catalog_version();
+        if availability.is_secondary() {
+            self.instance.follow_definitions(&open)?;
         }
         Ok(open.catalog.current())
     }
@@ -498,10 +498,10 @@ impl SessionState {
     /// Plans that were made with definitions which redo has changed since are not used again, in the present database.
     pub(crate) fn follow_definitions(&self) -> Result<()> {
         let entry = self.database.borrow();
-        if entry.availability().is_secondary() && entry.open()?.catalog.follow()? {
-            self.instance.bump_catalog_version();
+        match entry.availability().is_secondary() {
+            true => self.instance.follow_definitions(&entry.open()?),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// Error 3906 where nothing but redo changes the database.

@@ -58,6 +58,11 @@ impl Instance {
         Ok(())
     }
 
+    /// On a secondary: definitions that redo has shown since are read, and no plan made before is used again.
+    pub(crate) fn follow_definitions(&self, open: &OpenDatabase) -> Result<()> {
+        Ok(open.catalog.follow(|| self.bump_catalog_version())?)
+    }
+
     /// A copy that is in no role of its own waits for more log; one that leads does not.
     pub fn set_restoring(&self, entry: &DatabaseEntry, is_restoring: bool) -> Result<()> {
         let mut change = self.begin_change(entry, ALWAYS)?;

@@ -203,6 +203,10 @@ impl Host for Execution<'_> {
             false => view,
         };
         views.push((id, isolation, view.clone()));
+        drop(views);
+        if table.database.is_secondary() {
+            self.check_followed(table)?;
+        }
         Ok(view)
     }
 
@@ -598,6 +602,16 @@ impl Execution<'_> {
     }
 
     /// After waiting for a lock the table may be another one than the one planned for: 2801 makes the statement start anew.
+    /// On a secondary: 2801 where the statement was planned with other definitions than those of what it is about to read.
+    fn check_followed(&self, table: &TableRef) -> Result<()> {
+        let instance = &self.state.instance;
+        instance.follow_definitions(&instance.open_database(table.database.id())?)?;
+        match self.planned_version.get() == self.catalog_version() {
+            true => Ok(()),
+            false => self.check_definition(table),
+        }
+    }
+
     fn check_definition(&self, table: &TableRef) -> Result<()> {
         if self.planned_version.get() == PLANNED_BEFORE {
             // Plans of statements do not outlive a database: another one may have its number, and tables of the same definition.
